@@ -36,20 +36,18 @@ fn line(output: &Output, row: &str) -> String {
 /// Whether `text` is a message of `row`, in which `…` and the names stand for anything.
 fn suits(row: &str, text: &str) -> bool {
     const NAMES: [&str; 4] = ["VARIABLE", "value", "x", "A"];
-    let mut rest = text;
-    let mut is_open = false;
-    let words = row.split_inclusive([' ', '=', ':']);
-    for word in words.map(|word| word.trim_start_matches('…')) {
-        let name = word.trim_end_matches([' ', '=', ':']);
-        let literal = if NAMES.contains(&name) { &word[name.len()..] } else { word };
-        is_open |= literal.len() < word.len() || word.is_empty();
-        match rest.find(literal) {
-            Some(place) if place == 0 || is_open => rest = &rest[place + literal.len()..],
-            _ => return false,
-        }
-        is_open = literal.is_empty();
+    const ENDS: [char; 3] = [' ', '=', ':'];
+    let word = |word: &str| match word.trim_end_matches(ENDS) {
+        name if NAMES.contains(&name) => word.replacen(name, "…", 1),
+        _ => word.to_owned(),
+    };
+    let pattern: String = row.split_inclusive(ENDS).map(word).collect();
+    let mut literals = pattern.split('…');
+    let mut rest = text.strip_prefix(literals.next().unwrap());
+    for literal in literals {
+        rest = rest.and_then(|rest| Some(rest.split_once(literal)?.1));
     }
-    true
+    rest.is_some()
 }
 
 /// The rows of the table, without the marks of Markdown.
@@ -273,8 +271,14 @@ fn root_a_limit_of_locked_memory_is_named_with_its_command() {
 
 #[test]
 fn root_an_mtu_without_room_for_a_packet_is_named() {
-    let Some(line) = not_got("ip link set x0 mtu 100", "") else { return };
-    assert!(line.contains("MTU of 100 bytes is too small"), "{line}");
+    let program = compiled("addresses");
+    let run = format!("{} x0 198.18.7.1 198.18.7.1 198.18.9.9 fd00:7::1", program.display());
+    let output = on_a_link(&format!("ip link set x0 mtu 100\n{run} || true"));
+    std::fs::remove_file(&program).unwrap();
+    let Some(output) = output else { return };
+    let line = line(&output, "x has an MTU of value bytes: …");
+    let wanted = "xdp: x0 has an MTU of 100 bytes: no endpoint opens there; ";
+    assert!(line.starts_with(wanted) && line.ends_with("`ip link set x0 mtu 1500`"), "{line}");
 }
 
 /// A queue that does not exist: an endpoint opens on kernel sockets though AF_XDP was asked for.
@@ -284,9 +288,9 @@ fn root_an_endpoint_without_the_tier_that_was_asked_for_says_why() {
     let wanted = "xdp: FI_XDP_TIER=af_xdp: an endpoint has not got it: ";
     assert!(line.starts_with(wanted) && line.contains("bind the AF_XDP socket"), "{line}");
     // A queue and a mode are asked for by name as well.
-    let small = "ip link set x0 mtu 100";
-    for (set_up, variable) in [("", "FI_XDP_QUEUE=9"), (small, "FI_XDP_MODE=copy")] {
-        let line = not_got(set_up, &format!("env FI_XDP_TIER=auto {variable}")).unwrap();
+    let uncapable = "setpriv --inh-caps=-all --bounding-set=-all env FI_XDP_BROKER=none";
+    for (through, variable) in [("env", "FI_XDP_QUEUE=9"), (uncapable, "FI_XDP_MODE=copy")] {
+        let line = not_got("", &format!("{through} FI_XDP_TIER=auto {variable}")).unwrap();
         let wanted = format!("xdp: {variable}: an endpoint has not got it: ");
         assert!(line.starts_with(&wanted), "{line}");
     }

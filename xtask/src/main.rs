@@ -5,6 +5,7 @@
 //! exit code, 0 for success. Called by people and by `.ci/run`. Builds on a bare machine: a
 //! task that needs more than Rust calls [`setup::ensure`] first.
 
+mod aarch64;
 mod artifacts;
 mod bench;
 mod bindings;

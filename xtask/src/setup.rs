@@ -33,6 +33,7 @@ pub(crate) const EVERYTHING: &[Purpose] = &[
     Purpose::Count,
     Purpose::Package,
     Purpose::PackageTest,
+    Purpose::Aarch64,
 ];
 
 /// Makes sure that each requirement of `purposes` is met, and installs missing packages.

@@ -26,8 +26,8 @@ use crate::stage::{self, Outcome, Stage};
 use crate::suite::Counts;
 use crate::workspace::{Privilege, Workspace, is_ci};
 use crate::{
-    bindings, checks, engine, fabtests, freestanding, fuzz, licences, mpi, package, simulator,
-    suite, tidy, vm,
+    aarch64, bindings, checks, engine, fabtests, freestanding, fuzz, licences, mpi, package,
+    simulator, suite, tidy, vm,
 };
 
 /// Runs all stages, or those for tests, or the `chosen` ones and their prerequisites.
@@ -118,12 +118,13 @@ const TESTS: [Stage<Context>; 6] = [
 ];
 
 /// Not part of a run during development: each takes a minute or more.
-const LONG_CHECKS: [Stage<Context>; 6] = [
+const LONG_CHECKS: [Stage<Context>; 7] = [
     stage(
         "packages",
         "installed in a clean root, used, removed; two runs give the same bytes",
         |c| package::stage(&c.workspace, c.privilege).map(Outcome::Tests),
     ),
+    stage("aarch64", "the engine's tests and a ping-pong on an emulated processor", on_aarch64),
     stage("mpi", "MPICH, Open MPI and Intel MPI between four hosts, over AF_XDP and UDP", mpi_jobs),
     stage("fabtests", "libfabric's own tests, against a table of their outcomes", fabtests_gate),
     stage("vm", "zero-copy between two network cards of a virtual machine", virtual_machine),
@@ -245,6 +246,17 @@ fn fabtests_gate(context: &Context) -> Result<Outcome> {
         return Ok(Outcome::Skipped(reason));
     }
     fabtests::count(&context.workspace, programs.as_os_str()).map(Outcome::Tests)
+}
+
+/// A toolchain that cannot be had is reported and is no failure: it comes from outside.
+fn on_aarch64(context: &Context) -> Result<Outcome> {
+    if std::env::consts::ARCH == "aarch64" {
+        return Ok(Outcome::Skipped("the other stages ran on it".to_owned()));
+    }
+    Ok(match aarch64::run(&context.workspace)? {
+        Ok(counts) => Outcome::Tests(counts),
+        Err(reason) => Outcome::Skipped(format!("NOT RUN: {reason}")),
+    })
 }
 
 /// A missing emulator or kernel is reported and is no failure: both come from outside.

@@ -7,7 +7,7 @@
 //! guest's first and only process is `ofi-xdp-vm-guest` (`tests/vm`). Only QEMU is installed, and
 //! the guest needs no privilege on the host.
 
-mod apt;
+pub(crate) mod apt;
 mod archive;
 mod emulator;
 mod image;

@@ -58,6 +58,7 @@ use crate::runtime::receive_source::SharedSource;
 use crate::sys::abi;
 use crate::sys::clock::{earlier, now};
 use crate::sys::errno::Error;
+use crate::sys::notice;
 use crate::wait::spin_yield;
 use crate::wait::waker::sleep;
 
@@ -165,16 +166,22 @@ impl Runtime {
     /// together; [`Error::NoMemory`].
     pub(crate) fn start(parts: RuntimeConfig<'_>) -> Result<Arc<Self>, Error> {
         let RuntimeConfig { config, port, av, endpoint, wakers, shared } = parts;
-        let limits = port.as_ref().ok_or(Error::BadState)?.limits();
+        let open = port.as_ref().ok_or(Error::BadState)?;
+        let limits = open.limits();
         let mut key = [0; 16];
         getrandom::fill(&mut key).map_err(|_| Error::Os(libc::EIO))?;
         let identity = Identity { key: u128::from_le_bytes(key) };
         let engine = EngineBox::new(&config, identity, limits).map_err(|error| {
             log::warn!(target: "ep_ctrl", "cannot enable: {error}");
             match error {
-                ConfigError::NoMemory(_) => Error::NoMemory,
-                _ => Error::Invalid,
+                ConfigError::NoMemory(_) => return Error::NoMemory,
+                ConfigError::PayloadTooSmall => {
+                    let status = open.status();
+                    notice::small_mtu(&status.interface, status.mtu);
+                }
+                ConfigError::Storage(_) | ConfigError::Capacity(_) => {}
             }
+            Error::Invalid
         })?;
         let memory = AppMemory::new(&config, shared)?;
         // Connected endpoints have no vector.

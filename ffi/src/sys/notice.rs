@@ -73,6 +73,15 @@ pub(crate) fn no_hardware(summary: &str) {
     ));
 }
 
+/// The packets of an interface are too small for an endpoint.
+pub(crate) fn small_mtu(interface: &str, mtu: u32) {
+    static NOTICE: Notice = Notice::new("x has an MTU of value bytes: …");
+    NOTICE.tell(format_args!(
+        "{interface} has an MTU of {mtu} bytes: no endpoint opens there; \
+         `ip link set {interface} mtu 1500`"
+    ));
+}
+
 /// An endpoint has a lower tier than the best possible one. The user is told if a variable asks for
 /// a better one, `named`, else the log.
 pub(crate) fn lower_tier(named: Option<&str>, status: &str) {

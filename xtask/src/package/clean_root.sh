@@ -21,6 +21,7 @@ mount --rbind /dev $root/dev
 mount -t tmpfs tmpfs $root/run
 mount -t tmpfs tmpfs $root/tmp
 mount -t tmpfs tmpfs $root/var/log
+mount -t tmpfs tmpfs $root/var/tmp
 cp "$deb" $root/tmp/ofi-xdp_0.deb
 # The person who types the commands of the documents says yes.
 echo 'APT::Get::Assume-Yes "yes";' >$root/etc/apt/apt.conf.d/yes
@@ -57,9 +58,9 @@ documented() {
 ping_pong() {
     address=$1
     shift
-    as_user env "$@" timeout 30 fi_pingpong -p xdp -e rdm -I 100000 -S 64 &
+    as_user env "$@" timeout 60 fi_pingpong -p xdp -e rdm -I 100000 -S 64 &
     sleep 1
-    as_user env "$@" timeout 30 fi_pingpong -p xdp -e rdm -I 100000 -S 64 "$address" && wait $!
+    as_user env "$@" timeout 60 fi_pingpong -p xdp -e rdm -I 100000 -S 64 "$address" && wait $!
 }
 # The processes that have the provider's file in memory, with the ending given.
 holders() { grep -l "libxdp-fi.so$1\$" $root/proc/[0-9]*/maps | cut -d / -f 6; }

@@ -35,6 +35,8 @@ pub(crate) enum Purpose {
     Package,
     /// What is tried with the packages.
     PackageTest,
+    /// Compiling for aarch64, and an emulator of it.
+    Aarch64,
 }
 
 /// A capability, tested by using it.
@@ -50,12 +52,14 @@ pub(crate) enum Test {
     Library(&'static str),
     /// A Python module that can be imported.
     PythonModule(&'static str),
+    /// A file.
+    File(&'static str),
 }
 
 impl fmt::Display for Test {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Command(name) | Self::Runs(name) => write!(f, "{name}"),
+            Self::Command(name) | Self::Runs(name) | Self::File(name) => write!(f, "{name}"),
             Self::Header(name) => write!(f, "<{name}>"),
             Self::Library(name) => write!(f, "{name}.so"),
             Self::PythonModule(name) => write!(f, "python3: {name}"),
@@ -85,8 +89,8 @@ const fn need(
 
 /// Everything, in the order in which it is used.
 pub(crate) const REQUIREMENTS: &[Requirement] = {
-    use Purpose::{Bindings, Build, Check, Count, Fuzz, Package, PackageTest, Run, Vm};
-    use Test::{Command, Header, Library, PythonModule, Runs};
+    use Purpose::{Aarch64, Bindings, Build, Check, Count, Fuzz, Package, PackageTest, Run, Vm};
+    use Test::{Command, File, Header, Library, PythonModule, Runs};
     &[
         need(Build, Command("cc"), ["gcc"; 4], "compiles libbpf, and links"),
         need(
@@ -207,6 +211,34 @@ pub(crate) const REQUIREMENTS: &[Requirement] = {
             ["qemu-user", "qemu-user", "qemu-linux-user", "qemu-user"],
             "runs the provider on a processor without AVX",
         ),
+        need(
+            Aarch64,
+            Command("aarch64-linux-gnu-gcc"),
+            [
+                "gcc-aarch64-linux-gnu",
+                "gcc-aarch64-linux-gnu",
+                "cross-aarch64-gcc13",
+                "aarch64-linux-gnu-gcc",
+            ],
+            "compiles libbpf for aarch64, and links",
+        ),
+        need(
+            Aarch64,
+            File("/usr/aarch64-linux-gnu/include/stdio.h"),
+            [
+                "libc6-dev-arm64-cross",
+                "glibc-devel",
+                "cross-aarch64-glibc-devel",
+                "aarch64-linux-gnu-glibc",
+            ],
+            "the C library's headers for aarch64",
+        ),
+        need(
+            Aarch64,
+            Command("qemu-aarch64"),
+            ["qemu-user", "qemu-user", "qemu-linux-user", "qemu-user"],
+            "runs programs of aarch64",
+        ),
     ]
 };
 
@@ -227,6 +259,7 @@ impl Check for System {
             Test::Runs(name) => find_command(name).is_some_and(|p| succeeds(p, &["version"], "")),
             Test::Header(name) => header_compiles(name),
             Test::Library(stem) => LIBRARY_DIRS.iter().any(|dir| holds_library(dir, stem)),
+            Test::File(path) => Path::new(path).exists(),
             Test::PythonModule(name) => succeeds("python3", &["-c", &format!("import {name}")], ""),
         }
     }

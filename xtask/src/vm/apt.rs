@@ -34,8 +34,9 @@ pub(crate) struct Apt {
 }
 
 impl Apt {
-    /// For packages of `suite`, in `folder`; fetches their list.
-    pub(crate) fn new(folder: &Path, suite: &str) -> Result<Self> {
+    /// For packages of `suite` and of `architecture` (Debian's name), in `folder`; fetches their
+    /// list.
+    pub(crate) fn new(folder: &Path, suite: &str, architecture: &str) -> Result<Self> {
         for part in ["lists/partial", "cache/archives/partial", "state"] {
             fs::create_dir_all(folder.join(part))?;
         }
@@ -53,7 +54,8 @@ impl Apt {
             format!("Dir::State::Lists={}", path("lists")),
             format!("Dir::State::Status={}", path("status")),
             format!("Dir::Cache={}", path("cache")),
-            "APT::Architecture=amd64".to_owned(),
+            format!("APT::Architecture={architecture}"),
+            format!("APT::Architectures={architecture}"),
             "APT::Sandbox::User=root".to_owned(),
             "Acquire::Retries=3".to_owned(),
         ];

@@ -79,7 +79,7 @@ fn newer(folder: &Path) -> Result<Emulator> {
     ensure!(release.lines().any(|line| line == RELEASE), "this is not Debian 12");
     apt::once(folder, |folder| {
         println!("vm: fetching a newer QEMU from {SUITE}");
-        Apt::new(&folder.join("apt"), SUITE)?.unpack(&PACKAGES, &folder.join("root"))
+        Apt::new(&folder.join("apt"), SUITE, "amd64")?.unpack(&PACKAGES, &folder.join("root"))
     })
     .with_context(|| format!("the QEMU of {SUITE} cannot be had"))?;
     let root = folder.join("root/usr");

@@ -48,7 +48,7 @@ fn find(folder: &Path) -> Result<Kernel> {
 }
 
 fn download(folder: &Path) -> Result<()> {
-    let apt = Apt::new(&folder.join("apt"), SUITE)?;
+    let apt = Apt::new(&folder.join("apt"), SUITE, "amd64")?;
     let release = newest(&apt.show(NEWEST)?)?;
     println!("vm: fetching Linux {release} from Debian");
     let packages = ["binary", "modules"].map(|part| format!("linux-{part}-{release}"));
