@@ -8,6 +8,7 @@
 
 mod bounded;
 mod cores;
+mod expected;
 mod finding;
 mod host;
 mod interrupts;

@@ -11,7 +11,7 @@ use std::slice;
 
 use super::bounded::answer;
 use super::finding::Finding;
-use super::{interrupts, netfilter};
+use super::{expected, interrupts, netfilter};
 use crate::offers::Offer;
 
 /// The smallest MTU of IPv6 (RFC 8200 §5), on which a path is relied for full packets.
@@ -46,6 +46,7 @@ pub(super) fn findings(offer: &Offer, program: &str) -> Vec<Finding> {
     found.push(programs(name, output("ip", &["-json", "link", "show", "dev", name]).as_deref()));
     found.push(netfilter::finding(offer));
     found.push(tier(offer));
+    found.extend(expected::finding(offer));
     found
 }
 

@@ -7,6 +7,7 @@
 use std::io::IsTerminal as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use ratatui::DefaultTerminal;
@@ -16,6 +17,11 @@ pub(crate) fn is_interactive() -> bool {
     let is_known = std::env::var_os("TERM").is_some_and(|term| !term.is_empty() && term != "dumb");
     is_known && std::io::stdout().is_terminal()
 }
+
+/// The time from a signal to the end without the consent of the main thread.
+const GRACE: Duration = Duration::from_secs(1);
+/// The exit status of a program that SIGHUP ended, as shells report it.
+const SIGNALLED: i32 = 129;
 
 /// A terminal in the state for pages.
 #[derive(Debug)]
@@ -33,7 +39,13 @@ impl Terminal {
     pub(super) fn open() -> Result<Self> {
         let ends = Arc::new(AtomicBool::new(false));
         let flag = Arc::clone(&ends);
-        ctrlc::set_handler(move || flag.store(true, Ordering::Relaxed))?;
+        ctrlc::set_handler(move || {
+            flag.store(true, Ordering::Relaxed);
+            // On a terminal that is gone, the read of keys never returns.
+            std::thread::sleep(GRACE);
+            ratatui::restore();
+            std::process::exit(SIGNALLED);
+        })?;
         let screen = ratatui::try_init().inspect_err(|_| ratatui::restore());
         let screen = screen.context("no terminal for keys: `xdp-top --plain` needs none")?;
         Ok(Self { screen, ends })
