@@ -30,6 +30,8 @@ const SLOW: [(&str, &str); 3] =
     [("PROPTEST_CASES", "8"), ("OFI_XDP_SEEDS", "5"), ("CARGO_PROFILE_TEST_OPT_LEVEL", "1")];
 /// The provider.
 const PROVIDER: &str = "ofi-xdp-ffi";
+/// The packages of programs, which compile.
+const PROGRAMS: [&str; 4] = ["ofi-xdp-broker", "ofi-xdp-perf", "ofi-xdp-run", "ofi-xdp-top"];
 /// Debian's packages: libelf and zlib to link with, libfabric and what it needs to run.
 const PACKAGES: [&str; 15] = [
     "ibverbs-providers",
@@ -64,6 +66,10 @@ pub(crate) fn run(workspace: &Workspace) -> Result<Result<Counts, String>> {
     let root = folder.join("root");
     once(&root, |root| Apt::new(&folder, "bookworm", "arm64")?.unpack(&PACKAGES, root))?;
     let mut counts = suite::run(tests(workspace, &root))?;
+    let mut check = cargo(workspace, &root);
+    check.args(["check", "--target", TARGET, "--bins"]);
+    check.args(PROGRAMS.iter().flat_map(|package| ["--package", package]));
+    ensure!(check.status()?.success(), "a program does not compile: see above");
     ping_pong(&folder, &root, &provider(workspace, &root)?)?;
     println!("ok       fi_pingpong over the provider on an emulated aarch64");
     counts.passed += 1;
@@ -85,11 +91,12 @@ fn cargo(workspace: &Workspace, root: &Path) -> Command {
     let prefix = format!("CARGO_TARGET_{}", TARGET.to_uppercase().replace('-', "_"));
     let shown = root.display();
     let search = ["usr/lib", "lib"].map(|lib| format!("-L native={shown}/{lib}/aarch64-linux-gnu"));
+    let flags = format!("-D warnings {}", search.join(" "));
     let suffix = TARGET.replace('-', "_");
     cargo
         .env(format!("{prefix}_LINKER"), "aarch64-linux-gnu-gcc")
         .env(format!("{prefix}_RUNNER"), format!("qemu-aarch64 -L {shown}"))
-        .env(format!("{prefix}_RUSTFLAGS"), search.join(" "))
+        .env(format!("{prefix}_RUSTFLAGS"), flags)
         .env(format!("CC_{suffix}"), "aarch64-linux-gnu-gcc")
         .env(format!("AR_{suffix}"), "aarch64-linux-gnu-ar")
         .env(format!("CFLAGS_{suffix}"), format!("-I{shown}/usr/include"))

@@ -7,6 +7,7 @@
 
 #![allow(unsafe_code)]
 
+use std::ffi::c_char;
 use std::io;
 use std::net::UdpSocket;
 use std::os::fd::AsRawFd as _;
@@ -50,10 +51,11 @@ impl EthtoolInterface {
 
     /// The caller has checked that the request has room.
     fn execute(&self, request: DriverRequest<'_>) -> io::Result<()> {
-        let mut name = [0; libc::IFNAMSIZ];
+        let mut name: [c_char; libc::IFNAMSIZ] = [0; libc::IFNAMSIZ];
         // The kernel's names leave room for the final zero.
         for (to, from) in name.iter_mut().zip(self.name.bytes().take(libc::IFNAMSIZ - 1)) {
-            *to = from.cast_signed();
+            // `char` is signed on x86-64, and not on aarch64.
+            *to = c_char::from_ne_bytes([from]);
         }
         let data = match request {
             DriverRequest::Rules(request) => std::ptr::from_mut(request).cast(),

@@ -21,6 +21,7 @@ pub(crate) const INJECT_MAX: usize = 1024;
 /// prefetch makes no difference.
 const FETCH_MAX: usize = 2048;
 /// Bytes of a cache line.
+#[cfg(target_arch = "x86_64")]
 const LINE: usize = 64;
 
 /// One contiguous part of an application's buffer.
@@ -32,6 +33,23 @@ pub(super) struct Segment {
 
 impl Segment {
     const EMPTY: Self = Self { base: std::ptr::null_mut(), len: 0 };
+
+    /// Prefetches its cache lines.
+    #[cfg(target_arch = "x86_64")]
+    #[inline]
+    fn fetch(self) {
+        for line in (0..self.len).step_by(LINE) {
+            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            let at = self.base.wrapping_add(line);
+            // SAFETY: a prefetch of any address does not fault and changes nothing that a program
+            // can see (Intel 64 manual, PREFETCHh).
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) };
+        }
+    }
+
+    /// Nothing: the instruction of this processor is not in stable Rust.
+    #[cfg(not(target_arch = "x86_64"))]
+    const fn fetch(self) {}
 }
 
 /// The location of the bytes that an operation sends.
@@ -227,14 +245,8 @@ impl Buffer {
     /// until the lines arrive, and the next packet's checksum, which reads them, waits for that.
     #[inline]
     pub(super) fn fetch(&self, offset: u64, len: usize) {
-        let Some(part) = self.parts(offset, len.min(FETCH_MAX)).next() else { return };
-        #[cfg(target_arch = "x86_64")]
-        for line in (0..part.len).step_by(LINE) {
-            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            let at = part.base.wrapping_add(line);
-            // SAFETY: a prefetch of any address does not fault and changes nothing that a program
-            // can see (Intel 64 manual, PREFETCHh).
-            unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) };
+        if let Some(part) = self.parts(offset, len.min(FETCH_MAX)).next() {
+            part.fetch();
         }
     }
 
