@@ -197,7 +197,9 @@ impl Allocated {
         to.addr_format = sockaddr::format_of(&info.source.ip());
         (to.src_addr, to.src_addrlen) = owned_address(Some(info.source))?;
         (to.dest_addr, to.dest_addrlen) = owned_address(info.destination)?;
-        to.nic = nic::allocate(&info.nic)?;
+        if info.shows_nic {
+            to.nic = nic::allocate(&info.nic)?;
+        }
         // SAFETY: `fi_dupinfo(NULL)` allocates all five attribute structures, which are this one's
         // alone.
         *unsafe { to.tx_attr.as_mut() }.ok_or(Error::NoMemory)? = info.tx;

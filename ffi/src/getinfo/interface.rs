@@ -62,6 +62,17 @@ pub(crate) struct Nic {
     pub(crate) tiers: Vec<String>,
 }
 
+/// What an interface is, the most suited to reach other hosts first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Kind {
+    /// A hardware device.
+    Hardware,
+    /// A virtual link: a veth pair, a bridge, a tunnel.
+    Virtual,
+    /// The loopback interface.
+    Loopback,
+}
+
 /// A PCI address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Pci {
@@ -158,6 +169,15 @@ fn preference(interface: &Interface) -> (bool, bool, bool, Reverse<usize>, u8) {
 }
 
 impl Nic {
+    /// What it is.
+    pub(crate) const fn kind(&self) -> Kind {
+        match (self.loopback, self.physical) {
+            (true, _) => Kind::Loopback,
+            (false, true) => Kind::Hardware,
+            (false, false) => Kind::Virtual,
+        }
+    }
+
     /// The properties that the kernel reports, with the tier that results from the variables.
     fn new(info: &InterfaceInfo, values: &Values) -> Self {
         let expected_tier = ExpectedTier::new(values.mode, info, values.broker.as_deref());

@@ -87,6 +87,7 @@ pub(crate) fn find(
         }
     }
     if !found.is_empty() {
+        show_best_nics(&mut found);
         return Ok(found);
     }
     match without_tier {
@@ -99,6 +100,16 @@ pub(crate) fn find(
         _ => {}
     }
     Err(Error::NoData)
+}
+
+/// Leaves a nic to the offers of the best kind of interface. OpenSHMEM counts every nic as a rail
+/// of one network and spreads its processes over all of them, the loopback interface and bridges of
+/// containers included.
+fn show_best_nics(found: &mut [Info]) {
+    let best = found.iter().map(|info| info.nic.kind()).min();
+    for info in found {
+        info.shows_nic = Some(info.nic.kind()) == best;
+    }
 }
 
 /// Puts an open fabric and an open domain into an offer.

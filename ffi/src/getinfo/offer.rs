@@ -118,6 +118,8 @@ pub(crate) struct Info {
     /// The handle of the hints (`fi_getinfo(3)`): a passive endpoint, or a connection request.
     pub(crate) handle: *mut abi::fid,
     pub(crate) nic: Nic,
+    /// Whether C sees [`Self::nic`].
+    pub(crate) shows_nic: bool,
 }
 
 impl Personality {
@@ -229,6 +231,7 @@ impl Info {
             fabric: std::ptr::null_mut(),
             handle: std::ptr::null_mut(),
             nic: interface.nic.clone(),
+            shows_nic: true,
         }
     }
 }

@@ -6,6 +6,7 @@ use super::offer::{
     endpoint_attributes, rx_attributes, tx_attributes,
 };
 use super::*;
+use crate::getinfo::interface::Nic;
 use crate::runtime::memory::{INJECT_MAX, IOV_MAX};
 use crate::sys::abi::make_version;
 use crate::sys::limits::CONTEXTS_MAX;
@@ -360,4 +361,24 @@ fn datagrams_are_limited_to_the_path() {
     assert_eq!(after, before, "the interface is the limit");
     let (before, after, _) = limited(abi::FI_EP_RDM, 1000);
     assert_eq!(after, before, "messages are cut");
+}
+
+/// OpenSHMEM spreads its processes over every nic that it sees.
+#[test]
+fn only_the_best_kind_of_interface_has_a_nic() {
+    let (hardware, bridge) = (Nic { physical: true, ..Nic::default() }, Nic::default());
+    let loopback = Nic { loopback: true, ..Nic::default() };
+    let all = Interface::all().unwrap();
+    let offers = |nics: &[&Nic]| -> Vec<Info> {
+        let of_nic = |nic: &&Nic| Info { nic: (*nic).clone(), ..Info::offer(&all[0]) };
+        nics.iter().map(of_nic).collect()
+    };
+    let shown = |nics: &[&Nic]| -> Vec<bool> {
+        let mut found = offers(nics);
+        show_best_nics(&mut found);
+        found.iter().map(|info| info.shows_nic).collect()
+    };
+    assert_eq!(shown(&[&hardware, &hardware, &bridge, &loopback]), [true, true, false, false]);
+    assert_eq!(shown(&[&bridge, &loopback]), [true, false]);
+    assert_eq!(shown(&[&loopback]), [true]);
 }

@@ -5,7 +5,7 @@ use anyhow::{Context as _, Result, ensure};
 
 use super::profile::{NAMED, NO_MODE, Profile, Rule, datagram_hints, register, same};
 use crate::abi;
-use crate::fi::{Atomic, Cntr, Context, Domain, Ep, Fid, Mem, Remote, Rma, Stx, Value};
+use crate::fi::{Atomic, Cntr, Context, Domain, Ep, Fid, Info, Mem, Remote, Rma, Stx, Value};
 use crate::group::{Group, cq_attr};
 use crate::runner::tests;
 use crate::world::{Setup, World};
@@ -14,6 +14,7 @@ tests! { "openshmem":
     puts_are_delivered_when_quiet_returns
     a_late_counter_begins_at_zero
     a_context_has_an_endpoint_of_its_own
+    loopback_is_no_rail_beside_other_interfaces
 }
 
 const MR_MODE: i32 = abi::FI_MR_VIRT_ADDR | abi::FI_MR_ALLOCATED | abi::FI_MR_PROV_KEY;
@@ -175,4 +176,17 @@ fn a_context_has_an_endpoint_of_its_own(world: &World) -> Result<()> {
     stx.iter().try_for_each(Fid::close).context("fi_close of a shared context")?;
     [puts, gets].iter().try_for_each(Fid::close)?;
     cq.close().context("fi_close of a queue")
+}
+
+/// The library counts every `nic` of the answer as a rail and spreads its elements over all rails.
+fn loopback_is_no_rail_beside_other_interfaces(world: &World) -> Result<()> {
+    let hints = datagram_hints(abi::FI_RMA | abi::FI_ATOMIC, 0, MR_MODE);
+    hints.set_provider_name(&world.provider);
+    let profile = Profile { version: abi::VERSION, node: None, flags: 0, rules: &RULES };
+    let offers = profile.offers(Some(&hints))?;
+    let on_loopback = |offer: &&Info| offer.domain_name() == "lo";
+    let mut rails = offers.iter().filter(|offer| offer.nic_class().is_some());
+    let alone = offers.iter().all(|offer| on_loopback(&offer));
+    ensure!(alone || !rails.any(|rail| on_loopback(&rail)), "loopback is a rail beside others");
+    Ok(())
 }
