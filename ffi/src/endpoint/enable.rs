@@ -35,19 +35,32 @@ const PEERS_CLOSED: u32 = 8 << 10;
 /// Most operations of a side on a shared runtime.
 const OPERATIONS_MAX: u32 = 64 << 10;
 
+/// The queues that an endpoint needs to be enabled.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Queues {
+    /// One, or a counter, for each direction of its capabilities: `fi_enable`.
+    Required,
+    /// Those that are bound: `fi_connect` and `fi_accept`, as of libfabric's `tcp`. MXL's endpoints
+    /// have the capabilities of both directions and a queue for one.
+    AsBound,
+}
+
 impl Endpoint {
     /// Starts the runtime, and adds it to the bound objects. A connected endpoint joins one that
-    /// others with its bindings have started, if there is room.
+    /// others with its bindings have started, if there is room. `queues` says which queues it needs.
     ///
     /// # Errors
     /// [`Error::BadState`] without a shared context that was asked for, and after an attempt that
     /// failed behind [`Runtime::start`]; [`Error::NoAddressVector`]; [`Error::NoCompletionQueue`];
     /// [`Error::NoMemory`]; as [`Runtime::start`] and [`open_port`].
-    pub(super) fn start(&self, bindings: &mut Bindings) -> Result<(), Error> {
+    pub(super) fn start(&self, bindings: &mut Bindings, queues: Queues) -> Result<(), Error> {
         if let Some(place) = &self.place {
             bindings.av = place.vector.get().cloned();
         }
         let av = self.complete(bindings)?;
+        if queues == Queues::Required {
+            self.check_queues(bindings)?;
+        }
         let joined = self.join_runtime(bindings, av)?;
         let RuntimeGroup { runtime, group } = joined.clone();
         let link = self.connection.as_ref().map(|connection| {
@@ -249,21 +262,26 @@ impl Endpoint {
         self.domain.registry().leave(runtime);
     }
 
-    /// Checks that all objects are bound that the endpoint's capabilities need (`fi_endpoint(3)`,
+    /// Checks that all objects but queues are bound that the endpoint needs (`fi_endpoint(3)`,
     /// `fi_enable`); returns the address vector.
     fn complete(&self, bindings: &Bindings) -> Result<Arc<AddressTable>, Error> {
-        let Bindings { av, transmit, receive, shared_rx, shared_tx, .. } = bindings;
+        let Bindings { av, shared_rx, shared_tx, .. } = bindings;
         let unshared =
             (self.shares_rx && shared_rx.is_none()) || (self.shares_tx && shared_tx.is_none());
         if unshared {
             log::warn!(target: "ep_ctrl", "no shared context is bound (FI_SHARED_CONTEXT)");
             return Err(Error::BadState);
         }
-        let table = match (&self.connection, av) {
-            (Some(_), _) => Arc::new(AddressTable::new(0)),
-            (None, Some(av)) => Arc::clone(av.table()),
-            (None, None) => return Err(Error::NoAddressVector),
-        };
+        match (&self.connection, av) {
+            (Some(_), _) => Ok(Arc::new(AddressTable::new(0))),
+            (None, Some(av)) => Ok(Arc::clone(av.table())),
+            (None, None) => Err(Error::NoAddressVector),
+        }
+    }
+
+    /// Checks that each direction of the endpoint's capabilities has a queue or a counter.
+    fn check_queues(&self, bindings: &Bindings) -> Result<(), Error> {
+        let Bindings { transmit, receive, .. } = bindings;
         let missing = |queue: &Option<BoundCq>, kinds: u64| {
             self.caps & kinds != 0 && queue.is_none() && !bindings.counts(kinds)
         };
@@ -271,7 +289,7 @@ impl Endpoint {
         {
             return Err(Error::NoCompletionQueue);
         }
-        Ok(table)
+        Ok(())
     }
 
     fn config(&self, av: &AddressTable, room: u32) -> Result<Config, Error> {

@@ -55,6 +55,7 @@ use crate::sys::{notice, param};
 use bind::Bindings;
 use connection::{EndpointConnection, EventOrigin};
 use context_place::ContextPlace;
+use enable::Queues;
 use passive::PassiveEndpoint;
 use receives::MIN_MULTI_RECV;
 pub(crate) use receives::Receives;
@@ -296,9 +297,18 @@ impl Endpoint {
         let original = self.original.as_ref().unwrap_or(self);
         let events = original.bindings().eq.clone().ok_or(Error::NoEventQueue)?;
         if original.enabled.get().is_none() {
-            original.enable()?;
+            original.enable_with(Queues::AsBound)?;
         }
         Ok(events)
+    }
+
+    /// Enables the endpoint, once.
+    fn enable_with(&self, queues: Queues) -> Result<(), Error> {
+        let mut bindings = self.bindings();
+        if self.enabled.get().is_some() {
+            return Err(Error::BadState);
+        }
+        self.start(&mut bindings, queues)
     }
 
     fn bindings(&self) -> MutexGuard<'_, Bindings> {
@@ -402,11 +412,7 @@ impl ObjectOps for Endpoint {
         if let Some(original) = &self.original {
             return original.enable();
         }
-        let mut bindings = self.bindings();
-        if self.enabled.get().is_some() {
-            return Err(Error::BadState);
-        }
-        self.start(&mut bindings)
+        self.enable_with(Queues::Required)
     }
 
     /// Triggered operations that have not started end with the endpoint (`fi_endpoint(3)`,

@@ -50,9 +50,10 @@ const ADDRESS_OF_IP: Rule = Rule {
     spoil: |offer| offer.set(|info| info.addr_format = abi::FI_ADDR_STR),
 };
 
+/// The capabilities are of both directions, although each side binds a queue for one.
 fn hints(world: &World, right: u64) -> Info {
     let hints = world.bare_hints();
-    hints.set(|info| info.caps = abi::FI_RMA | right);
+    hints.set(|info| info.caps = abi::FI_RMA | right | abi::FI_SEND | abi::FI_RECV);
     hints.set_ep(|ep| ep.type_ = abi::FI_EP_MSG);
     hints.set_domain(|domain| domain.mr_mode = MR_MODE);
     hints
