@@ -36,6 +36,16 @@ pub(super) struct BoundCntr {
     pub(super) flags: u64,
 }
 
+/// The queues that an endpoint needs to be enabled.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum NeededQueues {
+    /// One, or a counter, for each direction of its capabilities: `fi_enable`.
+    Required,
+    /// Those that are bound: `fi_connect` and `fi_accept`, as of libfabric's `tcp`. MXL's endpoints
+    /// have the capabilities of both directions and a queue for one.
+    AsBound,
+}
+
 /// The bound objects. After `fi_enable` the references keep them busy.
 #[derive(Debug, Default)]
 pub(super) struct Bindings {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use ofi_xdp_core::{CompletionGroup, Config};
 
-use super::bind::{Bindings, BoundCntr, BoundCq, policy};
+use super::bind::{Bindings, BoundCntr, BoundCq, NeededQueues, policy};
 use super::shared_tx::SharedTx;
 use super::{Enabled, Endpoint, PEERS, open_port};
 use crate::objects::cntr::Cntr;
@@ -35,30 +35,20 @@ const PEERS_CLOSED: u32 = 8 << 10;
 /// Most operations of a side on a shared runtime.
 const OPERATIONS_MAX: u32 = 64 << 10;
 
-/// The queues that an endpoint needs to be enabled.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Queues {
-    /// One, or a counter, for each direction of its capabilities: `fi_enable`.
-    Required,
-    /// Those that are bound: `fi_connect` and `fi_accept`, as of libfabric's `tcp`. MXL's endpoints
-    /// have the capabilities of both directions and a queue for one.
-    AsBound,
-}
-
 impl Endpoint {
     /// Starts the runtime, and adds it to the bound objects. A connected endpoint joins one that
-    /// others with its bindings have started, if there is room. `queues` says which queues it needs.
+    /// others with its bindings have started, if there is room.
     ///
     /// # Errors
     /// [`Error::BadState`] without a shared context that was asked for, and after an attempt that
     /// failed behind [`Runtime::start`]; [`Error::NoAddressVector`]; [`Error::NoCompletionQueue`];
     /// [`Error::NoMemory`]; as [`Runtime::start`] and [`open_port`].
-    pub(super) fn start(&self, bindings: &mut Bindings, queues: Queues) -> Result<(), Error> {
+    pub(super) fn start(&self, bindings: &mut Bindings, queues: NeededQueues) -> Result<(), Error> {
         if let Some(place) = &self.place {
             bindings.av = place.vector.get().cloned();
         }
         let av = self.complete(bindings)?;
-        if queues == Queues::Required {
+        if queues == NeededQueues::Required {
             self.check_queues(bindings)?;
         }
         let joined = self.join_runtime(bindings, av)?;

@@ -52,10 +52,9 @@ use crate::sys::errno::Error;
 use crate::sys::personality::{self, Personality};
 use crate::sys::{notice, param};
 
-use bind::Bindings;
+use bind::{Bindings, NeededQueues};
 use connection::{EndpointConnection, EventOrigin};
 use context_place::ContextPlace;
-use enable::Queues;
 use passive::PassiveEndpoint;
 use receives::MIN_MULTI_RECV;
 pub(crate) use receives::Receives;
@@ -297,13 +296,13 @@ impl Endpoint {
         let original = self.original.as_ref().unwrap_or(self);
         let events = original.bindings().eq.clone().ok_or(Error::NoEventQueue)?;
         if original.enabled.get().is_none() {
-            original.enable_with(Queues::AsBound)?;
+            original.enable_with(NeededQueues::AsBound)?;
         }
         Ok(events)
     }
 
     /// Enables the endpoint, once.
-    fn enable_with(&self, queues: Queues) -> Result<(), Error> {
+    fn enable_with(&self, queues: NeededQueues) -> Result<(), Error> {
         let mut bindings = self.bindings();
         if self.enabled.get().is_some() {
             return Err(Error::BadState);
@@ -412,7 +411,7 @@ impl ObjectOps for Endpoint {
         if let Some(original) = &self.original {
             return original.enable();
         }
-        self.enable_with(Queues::Required)
+        self.enable_with(NeededQueues::Required)
     }
 
     /// Triggered operations that have not started end with the endpoint (`fi_endpoint(3)`,

@@ -64,7 +64,7 @@ pub(crate) struct Nic {
 
 /// What an interface is, the most suited to reach other hosts first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) enum Kind {
+pub(crate) enum InterfaceKind {
     /// A hardware device.
     Hardware,
     /// A virtual link: a veth pair, a bridge, a tunnel.
@@ -170,11 +170,11 @@ fn preference(interface: &Interface) -> (bool, bool, bool, Reverse<usize>, u8) {
 
 impl Nic {
     /// What it is.
-    pub(crate) const fn kind(&self) -> Kind {
+    pub(crate) const fn kind(&self) -> InterfaceKind {
         match (self.loopback, self.physical) {
-            (true, _) => Kind::Loopback,
-            (false, true) => Kind::Hardware,
-            (false, false) => Kind::Virtual,
+            (true, _) => InterfaceKind::Loopback,
+            (false, true) => InterfaceKind::Hardware,
+            (false, false) => InterfaceKind::Virtual,
         }
     }
 

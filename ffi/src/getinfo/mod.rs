@@ -102,7 +102,7 @@ pub(crate) fn find(
     Err(Error::NoData)
 }
 
-/// Leaves a nic to the offers of the best kind of interface. OpenSHMEM counts every nic as a rail
+/// Leaves a nic to the offers of the best kind of interface. `OpenSHMEM` counts every nic as a rail
 /// of one network and spreads its processes over all of them, the loopback interface and bridges of
 /// containers included.
 fn show_best_nics(found: &mut [Info]) {

@@ -363,7 +363,7 @@ fn datagrams_are_limited_to_the_path() {
     assert_eq!(after, before, "messages are cut");
 }
 
-/// OpenSHMEM spreads its processes over every nic that it sees.
+/// `OpenSHMEM` spreads its processes over every nic that it sees.
 #[test]
 fn only_the_best_kind_of_interface_has_a_nic() {
     let (hardware, bridge) = (Nic { physical: true, ..Nic::default() }, Nic::default());

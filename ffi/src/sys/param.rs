@@ -106,7 +106,7 @@ static CHECKSUM: Param = Param {
     kind: abi::FI_PARAM_STRING,
     help: c"What protects the bytes of long packets that the kernel carries: auto (UDP checksum), \
             full (a CRC-32C, too); set it on all hosts (default: auto)",
-    complaint: Notice::new(),
+    complaint: complaint(),
 };
 static PEER_TIMEOUT: Param = Param {
     name: c"peer_timeout",
