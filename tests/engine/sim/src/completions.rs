@@ -4,6 +4,7 @@
 //! In: the completions that an engine has. Out: the oracle's record of ended operations, or a
 //! broken invariant. Bound: the operations that were posted.
 
+use crate::invariants::delivery::Identified;
 use crate::invariants::{Checked, broken, delivery, rma};
 use crate::net::node_of;
 use crate::world::World;
@@ -88,15 +89,17 @@ impl World {
                 broken(9, format!("node {node}: receive {recv} from {from}: {:?}", done.outcome))
             };
         }
-        let found = delivery::identify(&self.oracle, node, source, done, &bytes, tagged);
-        let Some(send) = found else {
+        let found = delivery::identify(&self.oracle, (node, life), source, done, &bytes, tagged);
+        let Some(Identified { send, is_certain }) = found else {
             return broken(1, format!("node {node}: receive {recv} got nothing known: {done:?}"));
         };
         delivery::once(&self.oracle, node, recv, send, source)?;
         delivery::contents(&self.oracle, done, send, &bytes)?;
-        delivery::order(&self.oracle, node, life, recv, send)?;
+        if is_certain {
+            delivery::order(&self.oracle, node, life, recv, send)?;
+        }
         rma::writes_before(self, node, send, Order::SAW)?;
-        self.oracle.deliver(node, life, recv, send);
+        self.oracle.deliver((node, life), (recv, send), is_certain);
         Ok(())
     }
 }

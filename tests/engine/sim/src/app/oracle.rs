@@ -278,9 +278,12 @@ impl Oracle {
         }
     }
 
-    /// Notes that receive `recv` of `(node, life)` got `send`.
-    pub fn deliver(&mut self, node: u32, life: u32, recv: u64, send: u64) {
-        self.received.entry((node, life)).or_default().push((recv, send));
+    /// Notes that receive `recv` of a life of a node got `send`; for the order of messages, if that
+    /// `is_certain`.
+    pub fn deliver(&mut self, of: (u32, u32), (recv, send): (u64, u64), is_certain: bool) {
+        if is_certain {
+            self.received.entry(of).or_default().push((recv, send));
+        }
         if let Some(Op { detail: Detail::Recv(recv), .. }) = self.op_mut(Context(recv)) {
             recv.got = Some(send);
         }
@@ -289,7 +292,7 @@ impl Oracle {
         }
     }
 
-    /// The messages that a life of a node has received.
+    /// The messages that a life of a node has received for certain.
     #[must_use]
     pub fn received(&self, node: u32, life: u32) -> &[(u64, u64)] {
         self.received.get(&(node, life)).map_or(&[], Vec::as_slice)

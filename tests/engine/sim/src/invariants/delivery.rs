@@ -47,25 +47,36 @@ pub fn failure_is_excused(oracle: &Oracle, node: u32, to: u32, done: &Completion
     broken(9, format!("node {node} to {to}: operation {} failed: {error}", done.context.0))
 }
 
+/// The send that a receive's completion belongs to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Identified {
+    /// The send.
+    pub send: u64,
+    /// Whether no other one looks the same that ended in error, or with its sender: the order of
+    /// messages can be judged.
+    pub is_certain: bool,
+}
+
 /// The send that a receive's completion belongs to, by data, tag, or the first bytes. Without these
 /// it is the oldest possible one of that sender.
 #[must_use]
 pub fn identify(
     oracle: &Oracle,
-    node: u32,
+    (node, life): (u32, u32),
     source: Option<u32>,
     done: &Completion,
     bytes: &[u8],
     tagged: bool,
-) -> Option<u64> {
+) -> Option<Identified> {
+    let certain = |send| Identified { send, is_certain: true };
     if let Some(data) = done.data {
-        return Some(data);
+        return Some(certain(data));
     }
     if tagged {
-        return Some(done.tag >> 4);
+        return Some(certain(done.tag >> 4));
     }
     if done.len >= 8 {
-        return bytes.first_chunk().map(|first| u64::from_le_bytes(*first));
+        return bytes.first_chunk().map(|first| certain(u64::from_le_bytes(*first)));
     }
     let total = done.len + done.overflow;
     let fits = |op: &&crate::app::Op| {
@@ -76,12 +87,19 @@ pub fn identify(
     };
     // Some that look the same may have ended in error, or with their sender: the bytes decide,
     // where they can. Else it is one that has not, because such a one may have had no connection.
+    // One that went to a former life of the receiver most likely ended there.
     let inside = bytes.get(..done.len as usize).unwrap_or(bytes);
     let exact = |op: &&crate::app::Op| fits(op) && differs_at(op.id, 0, inside).is_none();
     let failed = |op: &crate::app::Op| matches!(op.state, State::Ended(Err(_)) | State::Vanished);
     let sound = |op: &&crate::app::Op| exact(op) && !failed(op);
+    let to_this_life = |op: &&crate::app::Op| {
+        sound(op) && oracle.send(op.id).is_some_and(|(_, send)| send.to_life == life)
+    };
     let all = || oracle.ops().iter();
-    all().find(sound).or_else(|| all().find(exact)).or_else(|| all().find(fits)).map(|op| op.id)
+    let found = all().find(to_this_life).or_else(|| all().find(sound));
+    let found = found.or_else(|| all().find(exact)).or_else(|| all().find(fits))?;
+    let is_certain = !all().any(|op| exact(&op) && failed(op) && op.id != found.id);
+    Some(Identified { send: found.id, is_certain })
 }
 
 /// 1: the message exists, was sent to this node, fits the receive, and was not received before.
