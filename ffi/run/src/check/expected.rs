@@ -18,11 +18,11 @@ const SIZE: usize = 8;
 #[derive(Deserialize)]
 struct Run {
     processor: String,
-    records: Vec<Record>,
+    records: Vec<RunFigure>,
 }
 
 #[derive(Deserialize)]
-struct Record {
+struct RunFigure {
     peer: String,
     mode: String,
     size_bytes: usize,
@@ -43,7 +43,7 @@ pub(super) fn finding(offer: &Offer) -> Option<Finding> {
 fn figures(mode: &str) -> Option<String> {
     let run: Run = serde_json::from_str(MEASURED).ok()?;
     let figure = |metric: &str| {
-        let is_it = |one: &&Record| {
+        let is_it = |one: &&RunFigure| {
             (&*one.peer, &*one.mode, one.size_bytes, &*one.metric) == ("xdp", mode, SIZE, metric)
         };
         run.records.iter().find(is_it).map(|record| record.median)
