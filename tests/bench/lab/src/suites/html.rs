@@ -155,6 +155,7 @@ fn meaning(metric: &str) -> Option<(&'static str, &'static str)> {
         "xdp_share" => {
             ("Share of AF_XDP", "Part of the packets that came by AF_XDP, the kernel past")
         }
+        "handover" => ("Distance of cores", "Time for a cache line from one core to the other"),
         "frame_rate" => ("Frame rate", "Frames in a second through the relay in a flood"),
         "late_p99" => {
             ("Lateness, p99", "Lateness of frames that left the relay; one of 100 is later")
