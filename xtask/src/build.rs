@@ -16,8 +16,8 @@ use crate::artifacts::{Artifacts, LAB, PROVIDER_FILE, replace, run_cargo};
 use crate::workspace::Workspace;
 use crate::{pgo, setup};
 
-/// Packages that are always built together. Another selection could give a shared dependency other
-/// features, so that the tests would see another build.
+/// Packages that are always built together, the provider first. Another selection could give a
+/// shared dependency other features, so that the tests would see another build.
 const PACKAGES: &[&str] = &[
     "ofi-xdp-ffi",
     "ofi-xdp-bench",
@@ -52,6 +52,8 @@ pub(crate) enum Profile {
     Run,
     /// Cargo's own release profile.
     Release,
+    /// As [`Self::Release`], the library alone.
+    Provider,
     /// No optimisation.
     Debug,
     /// A profile of the provider under load (`pgo.rs`).
@@ -63,7 +65,7 @@ impl Profile {
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Run => "quick build",
-            Self::Release => "release build",
+            Self::Release | Self::Provider => "release build",
             Self::Debug => "debug build",
             Self::Pgo => "PGO build",
         }
@@ -97,12 +99,16 @@ pub(crate) fn build(workspace: &Workspace, profile: Profile) -> Result<Built> {
     setup::ensure(&[setup::Purpose::Build])?;
     let mut cargo = workspace.cargo();
     cargo.args(["build", "--lib", "--bins"]);
-    let packages = if profile == Profile::Run { RUN_PACKAGES } else { PACKAGES };
+    let packages = match profile {
+        Profile::Run => RUN_PACKAGES,
+        Profile::Provider => &PACKAGES[..1],
+        Profile::Release | Profile::Debug | Profile::Pgo => PACKAGES,
+    };
     cargo.args(packages.iter().flat_map(|package| ["--package", package]));
     cargo.args(match profile {
         Profile::Run => &["--profile", "quick"][..],
         Profile::Debug => &[],
-        Profile::Release | Profile::Pgo => &["--release"],
+        Profile::Release | Profile::Provider | Profile::Pgo => &["--release"],
     });
     let Artifacts { library, programs } = run_cargo(&mut cargo)?;
     let library = library.context("cargo built no cdylib xdp_fi: see ffi/Cargo.toml")?;

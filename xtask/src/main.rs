@@ -66,6 +66,9 @@ enum Task {
     },
     /// Build the provider (target/provider/libxdp-fi.so), the examples and the lab
     Build {
+        /// The library alone, without programs: a third of the time
+        #[arg(long, conflicts_with_all = ["debug", "pgo"])]
+        provider: bool,
         /// Without optimisation: quicker to build, slower to run
         #[arg(long, conflicts_with = "pgo")]
         debug: bool,
@@ -248,10 +251,11 @@ fn run(cli: Cli) -> Result<ExitCode> {
             setup::ensure(if all { setup::EVERYTHING } else { setup::BUILD_AND_RUN })?;
             println!("set-up: nothing is missing");
         }
-        Task::Build { debug, pgo } => {
-            let profile = match (debug, pgo) {
-                (true, _) => Profile::Debug,
-                (_, true) => Profile::Pgo,
+        Task::Build { provider, debug, pgo } => {
+            let profile = match (provider, debug, pgo) {
+                (true, ..) => Profile::Provider,
+                (_, true, _) => Profile::Debug,
+                (.., true) => Profile::Pgo,
                 _ => Profile::Release,
             };
             let built = build::build(&workspace, profile)?;

@@ -37,7 +37,7 @@ pub(super) fn check(programs: &[PathBuf]) -> Result<()> {
     Ok(())
 }
 
-/// The versions of glibc whose symbols a program takes.
+/// The versions of glibc that a program takes symbols of.
 fn needed(program: &Path) -> Result<Vec<Version>> {
     let bytes = fs::read(program).with_context(|| format!("no {}", program.display()))?;
     let file = ElfFile::<FileHeader64<Endianness>>::parse(&*bytes)?;
