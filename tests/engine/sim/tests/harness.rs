@@ -3,6 +3,7 @@
 
 use ofi_xdp_core::{Completion, Context, OpError, OpKind, PeerId};
 use ofi_xdp_sim::app::{Access, Detail, Oracle, Recv, Region, Remote, Send};
+use ofi_xdp_sim::invariants::delivery::Identified;
 use ofi_xdp_sim::invariants::protocol::{Observer, Sender};
 use ofi_xdp_sim::invariants::{Checked, delivery, liveness};
 use ofi_xdp_sim::run::drain;
@@ -49,7 +50,7 @@ fn oracle() -> Oracle {
 fn a_second_delivery_is_seen() {
     let mut oracle = oracle();
     assert_eq!(delivery::once(&oracle, 1, 3, 1, Some(0)), Ok(()));
-    oracle.deliver(1, 0, 3, 1);
+    oracle.deliver((1, 0), (3, 1), true);
     assert_eq!(broken(delivery::once(&oracle, 1, 4, 1, Some(0))), 1);
     assert_eq!(broken(delivery::once(&oracle, 1, 4, 99, Some(0))), 1, "no such message");
     assert_eq!(broken(delivery::once(&oracle, 1, 4, 2, Some(2))), 1, "another sender");
@@ -58,8 +59,27 @@ fn a_second_delivery_is_seen() {
 #[test]
 fn a_wrong_order_is_seen() {
     let mut oracle = oracle();
-    oracle.deliver(1, 0, 3, 2);
+    oracle.deliver((1, 0), (3, 2), true);
     assert_eq!(broken(delivery::order(&oracle, 1, 0, 4, 1)), 2);
+}
+
+#[test]
+fn messages_that_look_alike_are_told_apart_by_the_life_of_their_receiver() {
+    let mut oracle = Oracle::default();
+    let empty = Send { to: 1, to_life: 0, len: 0, tag: None, data: None, deliveries: 0 };
+    let former = oracle.post(0, 0, 0, true, Detail::Send(empty));
+    let present = oracle.post(0, 0, 0, true, Detail::Send(Send { to_life: 1, ..empty }));
+    let got = done(3, OpKind::Recv { tagged: false }, 0);
+    let identify =
+        |oracle: &Oracle, life| delivery::identify(oracle, (1, life), Some(0), &got, &[], false);
+    let certain = |send| Some(Identified { send, is_certain: true });
+    assert_eq!(identify(&oracle, 0), certain(former));
+    assert_eq!(identify(&oracle, 1), certain(present));
+    oracle.end(former, Err(OpError::Reset));
+    let unsure = Identified { send: present, is_certain: false };
+    assert_eq!(identify(&oracle, 1), Some(unsure), "the other one may have arrived");
+    oracle.deliver((1, 1), (3, present), false);
+    assert!(oracle.received(1, 1).is_empty(), "its order is not judged");
 }
 
 #[test]
