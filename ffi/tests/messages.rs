@@ -130,10 +130,10 @@ fn a_value_that_cannot_be_is_refused_with_those_that_can() {
         &format!("FI_XDP_TIER=afxdp: there is no tier `afxdp`: {tiers}"),
     );
     refused(("FI_XDP_NAME", "verbs"), "FI_XDP_NAME=verbs: there is no such name: use xdp or tcp");
+    refused(("FI_XDP_CHECKSUM", "crc"), "FI_XDP_CHECKSUM=crc: use auto or full");
     let numbers = [
         ("FI_XDP_QUEUE", "-1", "0 to 4294967295"),
         ("FI_XDP_QUEUE", "3x", "0 to 4294967295"),
-        ("FI_XDP_CHECKSUM", "crc", "auto or full"),
         ("FI_XDP_QUEUES", "0", "1 to 64, or all"),
         ("FI_XDP_QUEUES", "65", "1 to 64, or all"),
         ("FI_XDP_QUEUES", "every", "1 to 64, or all"),
