@@ -64,7 +64,7 @@ fn a_wrong_order_is_seen() {
 }
 
 #[test]
-fn messages_that_look_alike_are_told_apart_by_the_life_of_their_receiver() {
+fn the_life_of_the_receiver_decides_between_messages_that_look_alike() {
     let mut oracle = Oracle::default();
     let empty = Send { to: 1, to_life: 0, len: 0, tag: None, data: None, deliveries: 0 };
     let former = oracle.post(0, 0, 0, true, Detail::Send(empty));
