@@ -241,6 +241,14 @@ fn long_packet(len: u16, data: Option<u64>) -> Vec<u8> {
     packet(PacketKind::Data, &body[..taken])
 }
 
+/// Two records, of 500 bytes each.
+fn two_messages() -> Vec<u8> {
+    let envelope = Envelope { msn: Msn(1), tag: None, data: None, total: 500 };
+    let mut body = vec![0; message_len(500, false)];
+    put_message(&mut body, &envelope, |payload| payload.fill(1)).unwrap();
+    body.repeat(2)
+}
+
 fn parsed(packet: &[u8], coverage: ChecksumCoverage) -> Option<DropReason> {
     Packet::parse(packet, coverage, CRC).err()
 }
@@ -271,13 +279,7 @@ fn a_long_packet_leaves_its_payload_to_the_udp_checksum() {
 
 #[test]
 fn packets_that_are_short_or_of_several_records_are_summed_whole() {
-    let mut messages = vec![0; 2048];
-    let envelope = Envelope { msn: Msn(1), tag: None, data: None, total: 500 };
-    let mut taken = 0;
-    for _ in 0..2 {
-        taken += put_message(&mut messages[taken..], &envelope, |payload| payload.fill(1)).unwrap();
-    }
-    let several = packet(PacketKind::Data, &messages[..taken]);
+    let several = packet(PacketKind::Data, &two_messages());
     let counted = {
         let mut body = vec![0; 2048];
         let remote = crate::Remote { key: 1, address: 2 };
@@ -298,13 +300,7 @@ fn packets_that_are_short_or_of_several_records_are_summed_whole() {
 
 #[test]
 fn a_checksum_over_the_head_of_another_packet_is_malformed() {
-    let mut several = vec![0; 2048];
-    let envelope = Envelope { msn: Msn(1), tag: None, data: None, total: 500 };
-    let mut taken = 0;
-    for _ in 0..2 {
-        taken += put_message(&mut several[taken..], &envelope, |payload| payload.fill(1)).unwrap();
-    }
-    for body in [&several[..taken], &[], &[0x20], &[0xff; 900]] {
+    for body in [&two_messages()[..], &[], &[0x20], &[0xff; 900]] {
         let header = Header::new(PacketKind::Data, PeerId::new(3, 4), Token(5))
             .with_flags(Flags::HEAD_CHECKSUM);
         let mut bytes = [header.as_bytes(), body].concat();
