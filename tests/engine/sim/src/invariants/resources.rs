@@ -114,6 +114,7 @@ fn refused(engine: &Engine<'_>) -> u64 {
         DropReason::Authentication,
         DropReason::Kind,
         DropReason::Checksum,
+        DropReason::Unprotected,
         DropReason::Malformed,
         DropReason::WrongSource,
         DropReason::Stale,
