@@ -122,7 +122,7 @@ impl Endpoint {
         let shared_rx = bindings.shared_rx.as_ref();
         let shared = shared_rx.map(|shared| shared.source(vector, receives));
         let shared = shared.transpose()?;
-        let wakers = Wakers::new(thread.waker());
+        let wakers = Wakers::new(thread.alarm()?);
         let endpoint = Attachment {
             source_err: self.caps & bits::SOURCE_ERR != 0,
             is_connected: self.connection.is_some(),

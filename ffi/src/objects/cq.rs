@@ -201,6 +201,11 @@ impl Cq {
         state.members.iter().for_each(|member| member.endpoint.arm_port(slept));
     }
 
+    /// Ends what [`Self::watch`] prepared in a wait call.
+    fn end_sleep(&self, state: &State) {
+        state.members.iter().for_each(|member| member.endpoint.end_sleep());
+    }
+
     /// Makes progress; returns whether there is a completion.
     fn poll_members(&self, state: &State) -> bool {
         // Every endpoint makes progress, even after one has a completion.

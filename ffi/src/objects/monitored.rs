@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The endpoints of a progress thread: the choice of those that need a turn, and the turn itself.
 //!
-//! In: endpoints that have a packet or that a call has named; the time. Out: driven endpoints, and
+//! In: endpoints that have a packet or an alarm; the time. Out: driven endpoints, and
 //! the time of the next turn. Caller: the progress thread. Bound: one turn for each endpoint and
 //! round, of one budget; a round costs time for endpoints that are active, not for all.
 
@@ -32,7 +32,7 @@ struct Monitored {
     endpoint: Arc<Runtime>,
     takeover: Takeover,
     contention: Contention,
-    /// A packet or a call asks for a turn.
+    /// A packet or an alarm asks for a turn.
     ready: bool,
     /// The endpoint is in the list of active ones.
     active: bool,
@@ -99,11 +99,6 @@ impl Endpoints {
         self.active.retain(|&id| id != endpoint.id());
     }
 
-    /// How many there are.
-    pub(super) fn len(&self) -> usize {
-        self.all.len()
-    }
-
     /// Deletes all statistics pages.
     pub(super) fn close_pages(&mut self) {
         self.all.values_mut().for_each(|monitored| monitored.statistics = None);
@@ -166,7 +161,7 @@ impl Monitored {
 
     fn turn(&mut self, time: Instant, woken: bool, wait: &Wait) -> Result<(), Error> {
         let before = self.takeover.driver();
-        let Some(seen) = self.endpoint.observe(time, before == Driver::Thread) else {
+        let Some(seen) = self.endpoint.observe(time, before != Driver::Application) else {
             self.takeover.observe_later();
             self.next = self.takeover.next(time, false);
             return Ok(());
@@ -182,16 +177,20 @@ impl Monitored {
                 let id = self.endpoint.id();
                 self.endpoint.descriptors(|descriptor| wait.add_named(descriptor, id))?;
             }
-            (Driver::Thread, Driver::Application) => {
+            (Driver::Thread | Driver::Standby, Driver::Application) => {
                 self.endpoint.descriptors(|descriptor| wait.remove(descriptor))?;
                 self.endpoint.hand_back();
             }
             _ => {}
         }
-        if driver == Driver::Application {
+        if driver != Driver::Thread {
             self.linger_until = Instant::ZERO;
             self.moves = 0;
-            self.endpoint.disarm_unused_port();
+            if driver == Driver::Standby {
+                self.next = self.endpoint.stand_by(time, seen.sleeps, self.next);
+            } else {
+                self.endpoint.disarm_unused_port();
+            }
             return Ok(());
         }
         if woken {

@@ -5,14 +5,14 @@
 //! application that computes or sleeps must not keep its peers waiting. So each domain with an
 //! enabled endpoint has one thread, which monitors its endpoints or takes them over (`takeover`).
 //!
-//! A round gives a turn to each endpoint that has a packet, a timer that is due, or a call
+//! A round gives a turn to each endpoint that has a packet, a timer that is due, or an alarm
 //! (`monitored`). Then the thread sleeps until the next of these; right after a packet it polls
 //! instead.
 //!
 //! No wake-up is lost. An endpoint that is taken over has its port armed, and the descriptor
-//! reports packets that are already there. A call of the application that sets an earlier timer
-//! calls the thread ([`ThreadWaker`]), once until the thread's next turn. Endpoints at rest have no
-//! timer, so without traffic the thread sleeps for ever.
+//! reports packets that are already there. A call of the application that arms an earlier timer
+//! sets a turn for it ([`Alarm`]). Endpoints at rest have no timer, so without traffic the thread
+//! sleeps for ever.
 //!
 //! Bounds: one budget of packets for each endpoint and round. All signals are blocked in the
 //! thread.
@@ -32,7 +32,7 @@ use crate::runtime::statistics::remove_pages_left;
 use crate::sys::clock::{earlier, now};
 use crate::sys::errno::Error;
 use crate::sys::process;
-use crate::wait::thread_waker::ThreadWaker;
+use crate::wait::alarm::Alarm;
 use crate::wait::wait_fd::Wait;
 
 /// Longest wait for the thread at the end of the process.
@@ -49,8 +49,7 @@ const YIELDS_MAX: u32 = 256;
 /// State that the thread and its owner share.
 #[derive(Debug)]
 struct ThreadState {
-    wait: Wait,
-    waker: Arc<ThreadWaker>,
+    wait: Arc<Wait>,
     endpoints: Mutex<Endpoints>,
     /// Calls that wait for the list of endpoints.
     waiting: AtomicU32,
@@ -77,10 +76,8 @@ impl ProgressThread {
     /// # Errors
     /// [`Error::Os`] when descriptors are out, [`Error::NoMemory`] when threads are.
     pub(crate) fn start(work: &Arc<WorkQueue>) -> Result<Arc<Self>, Error> {
-        let wait = Wait::new()?;
         let shared = Arc::new(ThreadState {
-            waker: Arc::new(ThreadWaker::new(wait.waker())),
-            wait,
+            wait: Arc::new(Wait::new()?),
             endpoints: Mutex::default(),
             waiting: AtomicU32::new(0),
             work: Arc::clone(work),
@@ -101,30 +98,29 @@ impl ProgressThread {
         Ok(thread)
     }
 
-    /// Wakes the thread while it has taken an endpoint over.
-    pub(crate) fn waker(&self) -> &Arc<ThreadWaker> {
-        &self.shared.waker
+    /// The turns of a new endpoint.
+    ///
+    /// # Errors
+    /// [`Error::Os`] when descriptors are out.
+    pub(crate) fn alarm(&self) -> Result<Alarm, Error> {
+        Alarm::new(&self.shared.wait)
     }
 
     /// Monitors `endpoint` from now on.
     ///
     /// # Errors
-    /// [`Error::NoMemory`]; then it does not.
+    /// [`Error::NoMemory`], [`Error::Os`]; then it does not.
     pub(crate) fn add(&self, endpoint: &Arc<Runtime>) -> Result<(), Error> {
+        endpoint.connect_alarm()?;
         let mut added = Ok(());
-        self.shared.change(|endpoints| {
-            added = self
-                .shared
-                .waker
-                .reserve(endpoints.len() + 1)
-                .and_then(|()| endpoints.add(endpoint));
-        });
+        self.shared.change(|endpoints| added = endpoints.add(endpoint));
         self.shared.wait.waker().force();
         added
     }
 
     /// Undoes [`Self::add`]. When this returns, the thread does not use the endpoint any more.
     pub(crate) fn remove(&self, endpoint: &Arc<Runtime>) {
+        endpoint.disconnect_alarm();
         self.shared.change(|endpoints| endpoints.remove(endpoint));
     }
 
@@ -196,21 +192,12 @@ impl ThreadState {
     /// One round of the loop: turns of endpoints, then a sleep. `ready`: the endpoints with a
     /// packet at the end of the last round, and then of this one.
     fn round(&self, ready: &mut Vec<usize>) -> Result<(), Error> {
-        let waker = self.wait.waker();
-        // Armed before the list of calls is taken (see `thread_waker`).
-        waker.arm();
-        self.waker.take(ready);
-        let result = self.turns(ready);
-        let slept = match result {
-            Ok(Round { lingers: false, next }) => {
-                waker.sleep_until(next);
-                self.wait.sleep(next.map(|next| next.since(now())))
-            }
-            Ok(_) => Ok(()),
-            Err(error) => Err(error),
-        };
-        waker.disarm();
-        slept?;
+        // Before the list of endpoints is read: a later change makes the descriptor readable again.
+        self.wait.waker().drain();
+        let Round { lingers, next } = self.turns(ready)?;
+        if !lingers {
+            self.wait.sleep(next.map(|next| next.since(now())))?;
+        }
         self.wait.ready(ready)
     }
 

@@ -20,7 +20,11 @@
 //!
 //! *Taken over*, packets wake the thread, and no timer of this module runs. The application's own
 //! polls still move packets. So an application that polls now and then stays taken over, and one
-//! that polls again loses the thread at its next packet.
+//! that polls again loses the thread at its next turn.
+//!
+//! *Standing by* is part of taken over: the application polled a moment ago, or sleeps in a wait
+//! call, after pauses. Packets do not wake the thread; it looks again when that is over
+//! (`runtime::thread_turns`).
 //!
 //! An endpoint at rest is taken over too, so that it needs no timer.
 
@@ -49,6 +53,8 @@ pub(crate) enum Driver {
     Application,
     /// The thread does, and the application when it polls.
     Thread,
+    /// The application does for the moment; the thread stands by.
+    Standby,
 }
 
 /// Whether the thread monitors an endpoint or has taken it over.
@@ -89,7 +95,10 @@ impl Takeover {
     pub(crate) fn next(&self, now: Instant, sleeps: bool) -> Option<Instant> {
         match self.driver {
             Driver::Application => Some(now.after(self.interval)),
-            Driver::Thread => (sleeps && !self.is_idle(now)).then(|| now.after(CHECK_MAX)),
+            Driver::Standby if !sleeps => Some(now.after(APP_IDLE_LIMIT)),
+            Driver::Thread | Driver::Standby => {
+                (sleeps && !self.is_idle(now)).then(|| now.after(CHECK_MAX))
+            }
         }
     }
 
@@ -107,7 +116,7 @@ impl Takeover {
         }
         match self.driver {
             Driver::Application => self.monitor(now, seen, contended, paused),
-            Driver::Thread => self.hand_back(now, seen, contended),
+            Driver::Thread | Driver::Standby => self.hand_back(now, seen, contended),
         }
         self.driver
     }
@@ -145,15 +154,26 @@ impl Takeover {
         } else {
             seen.is_polling(now)
         };
-        if (waits || polls) && !self.is_idle(now) {
+        let has_paused = now.since(self.paused_at) < PAUSE_MEMORY;
+        let is_active = seen.suspended && now.since(seen.polls.last) < APP_IDLE_LIMIT;
+        if seen.sleeps && (has_paused || self.is_idle(now)) {
+            self.driver = Driver::Standby;
+        } else if (waits || polls) && !self.is_idle(now) {
             self.driver = Driver::Application;
             self.interval = if contended {
                 CHECK_MAX
-            } else if now.since(self.paused_at) < PAUSE_MEMORY {
+            } else if has_paused {
                 CHECK_AFTER_PAUSE
             } else {
                 CHECK_MIN
             };
+        } else if is_active {
+            self.driver = Driver::Standby;
+        } else {
+            if seen.suspended {
+                self.paused_at = now;
+            }
+            self.driver = Driver::Thread;
         }
     }
 }
@@ -177,6 +197,7 @@ mod tests {
             sleeps: false,
             announced: false,
             overdue: false,
+            suspended: false,
             packets,
         }
     }
@@ -258,11 +279,17 @@ mod tests {
     #[test]
     fn only_an_application_that_drives_is_handed_back_to() {
         type Poll = Box<dyn Fn(Instant, u64) -> Observation>;
-        let cases: [(&str, Poll, Driver); 6] = [
+        let posted = |ago_us| {
+            let seen = polled(ago_us, 1, 0);
+            move |now, packets| Observation { suspended: true, ..seen(now, packets) }
+        };
+        let cases: [(&str, Poll, Driver); 8] = [
             ("polls now and then", Box::new(polled(0, 15, 0)), Driver::Thread),
             ("polled until a moment ago", Box::new(polled(50, 16, 0)), Driver::Thread),
             ("polls", Box::new(polled(49, 16, 0)), Driver::Application),
-            ("sleeps in a wait call", Box::new(sleeping), Driver::Application),
+            ("sleeps in a wait call", Box::new(sleeping), Driver::Standby),
+            ("polled after a post", Box::new(posted(49)), Driver::Standby),
+            ("idle after a post", Box::new(posted(50)), Driver::Thread),
             ("announced, nothing waits", Box::new(announced(false, 900)), Driver::Application),
             ("announced, packets wait", Box::new(announced(true, 1000)), Driver::Thread),
         ];
@@ -271,6 +298,22 @@ mod tests {
             takeover.update(START, &polled(50, 1, 0)(START, 0), false);
             assert_eq!(takeover.update(START, &poll(START, 1), false), driver, "{name}");
         }
+    }
+
+    #[test]
+    fn a_sleeper_is_handed_back_to_if_it_has_not_paused() {
+        let idle_after_a_post =
+            |now, packets| Observation { suspended: true, ..polled(50, 1, 0)(now, packets) };
+        let mut takeover = Takeover::new(START);
+        takeover.update(START, &polled(50, 1, 0)(START, 0), false);
+        let now = START.after(PAUSE_MEMORY);
+        takeover.update(now, &idle_after_a_post(now, 1), false);
+        let soon = now.after(PAUSE_MEMORY - CHECK_MIN);
+        assert_eq!(takeover.update(soon, &sleeping(soon, 2), false), Driver::Standby);
+        assert_eq!(takeover.next(soon, true), Some(soon.after(CHECK_MAX)));
+        assert_eq!(takeover.next(soon, false), Some(soon.after(APP_IDLE_LIMIT)));
+        let later = now.after(PAUSE_MEMORY);
+        assert_eq!(takeover.update(later, &sleeping(later, 3), false), Driver::Application);
     }
 
     #[test]
@@ -298,7 +341,8 @@ mod tests {
         let rest = START.after(IDLE_AFTER);
         assert_eq!(takeover.next(rest, true), None);
         takeover.update(rest, &sleeping(rest, 0), false);
-        assert_eq!(takeover.driver(), Driver::Thread, "nothing moves");
+        assert_eq!(takeover.driver(), Driver::Standby, "nothing moves");
+        assert_eq!(takeover.next(rest, true), None);
         takeover.update(rest, &sleeping(rest, 1), false);
         assert_eq!(takeover.driver(), Driver::Application);
     }

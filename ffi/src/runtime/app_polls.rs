@@ -3,7 +3,7 @@
 //! application's calls.
 //!
 //! In: the times of the application's polls; the time of the thread's next turn. Out: whether the
-//! application drives the runtime; whether a call must wake the thread. Callers: the runtime, under
+//! application drives the runtime; whether a call must set a turn. Callers: the runtime, under
 //! its lock. Bound: seven words.
 
 use ofi_xdp_core::Instant;
@@ -57,12 +57,12 @@ impl AppPolls {
     }
 }
 
-/// Whether the application's calls must notify the progress thread.
+/// The progress thread as the application's calls see it.
 #[derive(Debug, Default)]
 pub(super) struct ThreadView {
-    /// The thread has taken the runtime over, and does not poll before this time; `None`: it
-    /// monitors, and calls do not notify it.
+    /// The thread has taken the runtime over, and has its next turn at this time, unless a packet
+    /// wakes it before; `None`: it monitors, and calls set no turn.
     pub(super) until: Option<Instant>,
-    /// The thread has been called since its last turn.
-    pub(super) called: bool,
+    /// No packet wakes the thread: the application polls soon, or sleeps in a wait call.
+    pub(super) suspended: bool,
 }

@@ -29,6 +29,7 @@ mod request;
 mod shared_receives;
 mod side;
 pub(crate) mod statistics;
+mod thread_turns;
 mod wakers;
 
 #[cfg(test)]
@@ -101,7 +102,7 @@ struct State {
     polls: AppPolls,
     /// The next poll follows a sleep on the port's descriptors.
     slept: bool,
-    /// When the application's calls must wake the progress thread.
+    /// The turns of the progress thread, as the application's calls see them.
     thread: ThreadView,
     /// The connected endpoints.
     links: PeerLinks,

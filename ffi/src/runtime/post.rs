@@ -90,6 +90,9 @@ impl Runtime {
         })?;
         if let Some(now) = time {
             self.drive(&mut state, now, Budget::POST);
+            if state.thread.until.is_some() {
+                self.expect_polls(&mut state, now);
+            }
         }
         self.wake(&mut state, None);
         Ok(deferred)

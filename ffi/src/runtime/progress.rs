@@ -33,6 +33,9 @@ pub(crate) struct Observation {
     pub(crate) announced: bool,
     /// With an announced sleep: packets or timers have waited for [`ANNOUNCED_IDLE_LIMIT`].
     pub(crate) overdue: bool,
+    /// Packets do not wake the thread: the application posted, or slept in a wait call, since the
+    /// thread drove.
+    pub(crate) suspended: bool,
     /// Packets both ways so far.
     pub(crate) packets: u64,
 }
@@ -102,7 +105,8 @@ impl Runtime {
         let polls = state.polls;
         let late = announced && now.since(polls.last) >= ANNOUNCED_IDLE_LIMIT;
         let overdue = late && (state.due().is_some_and(|due| due <= now) || state.is_readable());
-        Some(Observation { polls, sleeps, announced, overdue, packets })
+        let suspended = state.thread.suspended;
+        Some(Observation { polls, sleeps, announced, overdue, suspended, packets })
     }
 
     /// Makes progress for the progress thread, which has taken the runtime over. `woken`: after a
@@ -116,8 +120,7 @@ impl Runtime {
         let progress = self.make_progress(&mut state, now(), Budget::PROGRESS);
         Self::wake_sleepers(&mut state, None);
         let next = state.due();
-        let until = Some(next.unwrap_or(Instant::from_nanos(u64::MAX)));
-        state.thread = ThreadView { until, called: false };
+        self.resume(&mut state, next);
         ThreadTurn { moved: progress != Progress::default(), next }
     }
 
@@ -136,13 +139,15 @@ impl Runtime {
         }
     }
 
-    /// Lets packets wake sleepers on the descriptors, those that have arrived already included.
-    /// Called before a sleep, after its waker is armed. `slept`: the next poll follows a sleep, so
-    /// that its packets have waited for no longer than a wake-up takes.
+    /// Lets packets wake sleepers on the descriptors, also those that have arrived already. They do
+    /// not wake the progress thread then. Called before a sleep, after its waker is armed.
+    /// `slept`: the next poll follows a sleep, so that its packets have waited for no longer than a
+    /// wake-up takes.
     pub(crate) fn arm_port(&self, slept: bool) {
         let mut state = self.lock();
         state.port.arm();
         state.slept |= slept;
+        self.suspend_for_sleeper(&mut state);
     }
 
     /// Calls `each` with every descriptor that becomes readable when a packet arrives.
@@ -156,28 +161,15 @@ impl Runtime {
         abi::descriptors(&self.lock().port).try_for_each(each)
     }
 
-    /// Ends a call of the application: wakes the sleepers that it concerns. It also wakes a
-    /// progress thread that has taken the runtime over and sleeps beyond the next timer. `awake`,
-    /// the caller's waker, is left out.
+    /// Ends a call of the application: wakes the sleepers that it concerns, without `awake`, the
+    /// caller's waker. A progress thread that has taken the runtime over has a turn at the next
+    /// timer.
     #[inline]
     pub(super) fn wake(&self, state: &mut State, awake: Option<&Arc<Waker>>) {
         if state.thread.until.is_some() {
-            self.call_thread(state);
+            Self::set_turn(state);
         }
         Self::wake_sleepers(state, awake);
-    }
-
-    #[cold]
-    fn call_thread(&self, state: &mut State) {
-        let State { engine, thread, wakers, .. } = &*state;
-        // A post sends one budget. The thread sends the rest if the application does not come back.
-        let rest = engine.with(|engine| engine.wants_transmit()).then_some(Instant::ZERO);
-        if let Some((due, until)) = rest.or_else(|| state.due()).zip(thread.until)
-            && due < until
-        {
-            wakers.thread.call(self.id(), due, thread.called);
-            state.thread = ThreadView { until: Some(due), called: true };
-        }
     }
 
     #[inline]

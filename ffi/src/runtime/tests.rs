@@ -9,7 +9,8 @@ use ofi_xdp_datapath::PortConfig;
 use super::*;
 use crate::runtime::peer_link::Observer;
 use crate::sys::param;
-use crate::wait::thread_waker::ThreadWaker;
+use crate::wait::alarm::Alarm;
+use crate::wait::wait_fd::Wait;
 use crate::wait::waker::Waker;
 
 /// Packets of a GSO batch. Two batches exceed the budget of a call.
@@ -17,20 +18,25 @@ const BATCH: u64 = 40;
 /// Batches that exceed all budgets of a poll after a pause: on a slow machine, sending is one.
 const BATCHES: u64 = 2 * CATCH_UP_BUDGETS as u64;
 
-fn port() -> HybridPort {
+pub(super) fn port() -> HybridPort {
     HybridPort::open(&PortConfig::new("127.0.0.1:0".parse().unwrap(), 4)).unwrap()
 }
 
 /// A runtime without a progress thread, and the waker of its receives' reader.
 pub(crate) fn endpoint() -> (Arc<Runtime>, Arc<Waker>) {
-    runtime(Config { peers: 4, ..Config::new(ofi_xdp_checksum::crc32c) }, false)
+    endpoint_of(&Arc::new(Wait::new().unwrap()))
+}
+
+/// A runtime as [`endpoint`] makes it; `thread`: the descriptor that its thread would sleep on.
+pub(crate) fn endpoint_of(thread: &Arc<Wait>) -> (Arc<Runtime>, Arc<Waker>) {
+    runtime(Config { peers: 4, ..Config::new(ofi_xdp_checksum::crc32c) }, false, thread)
 }
 
 /// A runtime without a progress thread, perhaps for connected endpoints.
-fn runtime(config: Config, is_connected: bool) -> (Arc<Runtime>, Arc<Waker>) {
+fn runtime(config: Config, is_connected: bool, thread: &Arc<Wait>) -> (Arc<Runtime>, Arc<Waker>) {
     let waker = || Arc::new(Waker::new().unwrap());
     let reader = waker();
-    let wakers = Wakers::new(&Arc::new(ThreadWaker::new(&waker())));
+    let wakers = Wakers::new(Alarm::new(thread).unwrap());
     let runtime = Runtime::start(RuntimeConfig {
         config,
         port: &mut Some(Box::new(port())),
@@ -46,7 +52,7 @@ fn runtime(config: Config, is_connected: bool) -> (Arc<Runtime>, Arc<Waker>) {
 }
 
 /// Sends a GSO batch of packets that the engine ignores.
-fn send_batch(from: &mut HybridPort, to: &Runtime) {
+pub(super) fn send_batch(from: &mut HybridPort, to: &Runtime) {
     let address = to.lock().port.local_addr().into();
     let to = Destination { peer: PeerId::new(0, 0), address };
     for _ in 0..BATCH {
@@ -149,7 +155,8 @@ fn an_accepted_connection_that_never_opens_ends() {
     let learned = Arc::new(Learned::default());
     let silent = port();
     let config = Config::new(ofi_xdp_checksum::crc32c);
-    let endpoint = runtime(Config { named_peers_only: true, ..config }, true).0;
+    let thread = Arc::new(Wait::new().unwrap());
+    let endpoint = runtime(Config { named_peers_only: true, ..config }, true, &thread).0;
     let peer = endpoint.add_link(Arc::clone(&learned) as _, CompletionGroup::default()).unwrap();
     let to = (silent.local_addr().into(), PeerId::new(7, 1));
     endpoint.open_connection(peer, to, false).unwrap();

@@ -13,7 +13,7 @@ use ofi_xdp_core::{CompletionGroup, Engine, Instant, OpCounters};
 use super::side::{CompletionSource, Side};
 use crate::sys::errno::Error;
 use crate::sys::memory::push;
-use crate::wait::thread_waker::ThreadWaker;
+use crate::wait::alarm::Alarm;
 use crate::wait::waker::Waker;
 
 /// The queues of a group of endpoints.
@@ -55,13 +55,13 @@ pub(crate) struct Wakers {
     counters: Vec<Arc<Waker>>,
     /// The counters at the last wake-up of those readers.
     last_counters: OpCounters,
-    /// The domain's progress thread.
-    pub(super) thread: Arc<ThreadWaker>,
+    /// The turns of the domain's progress thread.
+    pub(super) alarm: Alarm,
 }
 
 impl Wakers {
     /// Wakers of counters and groups that are added later.
-    pub(crate) fn new(thread: &Arc<ThreadWaker>) -> Self {
+    pub(crate) fn new(alarm: Alarm) -> Self {
         Self {
             groups: Vec::new(),
             application: Vec::new(),
@@ -69,7 +69,7 @@ impl Wakers {
             sorted: false,
             counters: Vec::new(),
             last_counters: OpCounters::default(),
-            thread: Arc::clone(thread),
+            alarm,
         }
     }
 

@@ -57,8 +57,44 @@ impl Wait {
     /// # Errors
     /// [`Error::Os`].
     pub(crate) fn add_named(&self, descriptor: BorrowedFd<'_>, name: usize) -> Result<(), Error> {
-        match self.epoll.add(descriptor, EpollEvent::new(EpollFlags::EPOLLIN, name as u64)) {
+        self.add_for(EpollFlags::EPOLLIN, descriptor, name)
+    }
+
+    /// As [`Self::add_named`], but each event is reported once, also where the descriptor stays
+    /// readable.
+    ///
+    /// # Errors
+    /// [`Error::Os`].
+    pub(crate) fn add_event(&self, descriptor: BorrowedFd<'_>, name: usize) -> Result<(), Error> {
+        self.add_for(EpollFlags::EPOLLIN | EpollFlags::EPOLLET, descriptor, name)
+    }
+
+    fn add_for(
+        &self,
+        events: EpollFlags,
+        descriptor: BorrowedFd<'_>,
+        name: usize,
+    ) -> Result<(), Error> {
+        match self.epoll.add(descriptor, EpollEvent::new(events, name as u64)) {
             Err(Errno::EEXIST) => Ok(()),
+            result => Ok(result?),
+        }
+    }
+
+    /// Whether [`Self::ready`] reports `descriptor`, which was added as `name`. One that was not
+    /// added, or was removed, is let alone.
+    ///
+    /// # Errors
+    /// [`Error::Os`].
+    pub(crate) fn watch(
+        &self,
+        descriptor: BorrowedFd<'_>,
+        name: usize,
+        watched: bool,
+    ) -> Result<(), Error> {
+        let events = if watched { EpollFlags::EPOLLIN } else { EpollFlags::empty() };
+        match self.epoll.modify(descriptor, &mut EpollEvent::new(events, name as u64)) {
+            Err(Errno::ENOENT) => Ok(()),
             result => Ok(result?),
         }
     }

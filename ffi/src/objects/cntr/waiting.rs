@@ -82,6 +82,7 @@ impl Cntr {
             std::hint::spin_loop();
         };
         let outcome = self.sleep_for(wait, &goal);
+        self.lock().members.iter().for_each(|member| member.endpoint.end_sleep());
         // The wake-up may have been meant for other sleepers too, which poll for themselves.
         wait.waker().wake();
         outcome

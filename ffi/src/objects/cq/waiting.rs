@@ -116,6 +116,7 @@ impl Cq {
                 break Err(error);
             }
         };
+        self.end_sleep(&self.lock());
         if woken {
             // The wake-up may have been meant for other sleepers too, which poll for themselves.
             waker.wake();

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The turns of the progress thread that the application's calls set while it has taken the runtime
+//! over.
+//!
+//! In: posts, polls, begins and ends of sleeps. Out: the time of the thread's next turn; whether
+//! packets wake the thread. Callers: the application's calls, and the thread itself. Bound: two
+//! system calls a call, none while the thread monitors.
+//!
+//! A packet that wakes both the application and the thread makes them wait for each other's lock.
+//! So packets do not wake the thread after a post, as most applications poll then, and during a
+//! sleep in a wait call. It looks again [`APP_IDLE_LIMIT`] after the post or the end of the sleep.
+
+use std::os::fd::BorrowedFd;
+
+use ofi_xdp_core::Instant;
+
+use super::app_polls::ThreadView;
+use super::{Runtime, State};
+use crate::sys::abi;
+use crate::sys::clock::now;
+use crate::sys::errno::Error;
+use crate::sys::limits::APP_IDLE_LIMIT;
+
+/// The time of a turn that nobody has set.
+const NEVER: Instant = Instant::from_nanos(u64::MAX);
+
+impl Runtime {
+    /// From now on calls set turns of the progress thread.
+    ///
+    /// # Errors
+    /// [`Error::Os`].
+    pub(crate) fn connect_alarm(&self) -> Result<(), Error> {
+        self.lock().wakers.alarm.connect(self.id())
+    }
+
+    /// Undoes [`Self::connect_alarm`].
+    pub(crate) fn disconnect_alarm(&self) {
+        self.lock().wakers.alarm.disconnect();
+    }
+
+    /// The end of a post that has sent packets at `now`: the application polls soon.
+    #[cold]
+    pub(super) fn expect_polls(&self, state: &mut State, now: Instant) {
+        self.suspend(state);
+        self.look_again(state, now);
+    }
+
+    /// The begin of a sleep in a wait call: packets wake the sleeper.
+    pub(super) fn suspend_for_sleeper(&self, state: &mut State) {
+        if state.thread.until.is_some() && state.wakers.application_sleeps() {
+            self.suspend(state);
+        }
+    }
+
+    /// The end of a sleep in a wait call.
+    pub(crate) fn end_sleep(&self) {
+        let mut state = self.lock();
+        if state.thread.suspended && !state.wakers.application_sleeps() {
+            self.look_again(&mut state, now());
+        }
+    }
+
+    /// The end of any other call: the thread has a turn at the next timer. A sleeper wakes at it
+    /// itself, and after a post the thread looks again soon.
+    #[cold]
+    pub(super) fn set_turn(state: &mut State) {
+        if state.thread.suspended {
+            return;
+        }
+        // A call sends one budget. The thread sends the rest if the application does not come back.
+        let rest = state.engine.with(|engine| engine.wants_transmit()).then_some(Instant::ZERO);
+        if let Some((due, until)) = rest.or_else(|| state.due()).zip(state.thread.until)
+            && due < until
+        {
+            state.wakers.alarm.set(due);
+            state.thread.until = Some(due);
+        }
+    }
+
+    /// The thread has a turn at `next`, and packets do not wake it. `sleeps`: the application slept
+    /// in a wait call when it was observed, at `now`. Returns the time of the turn, which is sooner
+    /// if that sleep has ended.
+    pub(crate) fn stand_by(
+        &self,
+        now: Instant,
+        sleeps: bool,
+        next: Option<Instant>,
+    ) -> Option<Instant> {
+        let mut state = self.lock_as_thread();
+        let is_awake = sleeps && !state.wakers.application_sleeps();
+        let next = if is_awake { Some(now.after(APP_IDLE_LIMIT)) } else { next };
+        self.suspend(&mut state);
+        state.thread.until = Some(next.unwrap_or(NEVER));
+        next
+    }
+
+    /// The thread drives, and has its next turn at `next`. Packets wake it.
+    pub(super) fn resume(&self, state: &mut State, next: Option<Instant>) {
+        if state.thread.suspended {
+            self.watch(state, true);
+        }
+        state.thread = ThreadView { until: Some(next.unwrap_or(NEVER)), suspended: false };
+    }
+
+    fn suspend(&self, state: &mut State) {
+        if !std::mem::replace(&mut state.thread.suspended, true) {
+            self.watch(state, false);
+        }
+    }
+
+    fn watch(&self, state: &State, watched: bool) {
+        let watch = |it: BorrowedFd<'_>| state.wakers.alarm.watch(it, self.id(), watched);
+        abi::descriptors(&state.port).for_each(watch);
+    }
+
+    /// The thread looks again after [`APP_IDLE_LIMIT`], if it does not look before.
+    fn look_again(&self, state: &mut State, now: Instant) {
+        let at = now.after(APP_IDLE_LIMIT);
+        if !state.thread.until.is_some_and(|until| until > now && until <= at) {
+            state.wakers.alarm.set(at);
+            state.thread.until = Some(at);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::runtime::tests::{endpoint_of, port, send_batch};
+    use crate::wait::wait_fd::Wait;
+    use crate::wait::waker::Waker;
+
+    /// A runtime that the thread has taken over, the set that the thread sleeps on, and the waker
+    /// of a sleeper.
+    fn taken_over() -> (Arc<Runtime>, Arc<Wait>, Arc<Waker>) {
+        let thread = Arc::new(Wait::new().unwrap());
+        let (runtime, sleeper) = endpoint_of(&thread);
+        runtime.connect_alarm().unwrap();
+        runtime.descriptors(|descriptor| thread.add_named(descriptor, runtime.id())).unwrap();
+        runtime.drive_from_thread(true);
+        (runtime, thread, sleeper)
+    }
+
+    /// Whether the thread has a turn within `timeout`.
+    fn has_turn(thread: &Wait, timeout: Duration) -> bool {
+        let mut names = Vec::new();
+        thread.sleep(Some(timeout)).unwrap();
+        thread.ready(&mut names).unwrap();
+        !names.is_empty()
+    }
+
+    /// Long enough for any alarm of these tests.
+    const LATE: Duration = Duration::from_secs(10);
+
+    #[test]
+    fn after_a_post_packets_do_not_wake_the_thread_until_it_looks_again() {
+        let (runtime, thread, _) = taken_over();
+        let time = now();
+        runtime.expect_polls(&mut runtime.lock(), time);
+        assert_eq!(runtime.lock().thread.until, Some(time.after(APP_IDLE_LIMIT)));
+        assert!(has_turn(&thread, LATE), "it looks again");
+        send_batch(&mut port(), &runtime);
+        assert!(!has_turn(&thread, Duration::ZERO), "packets do not wake it");
+        runtime.drive_from_thread(true);
+        send_batch(&mut port(), &runtime);
+        assert!(has_turn(&thread, LATE), "it has taken the runtime over again");
+    }
+
+    #[test]
+    fn posts_and_sleeps_do_not_put_the_turn_off() {
+        let (runtime, ..) = taken_over();
+        let time = now();
+        let until = |at| {
+            runtime.expect_polls(&mut runtime.lock(), at);
+            runtime.lock().thread.until
+        };
+        let first = time.after(APP_IDLE_LIMIT);
+        assert_eq!(until(time), Some(first));
+        assert_eq!(until(time.after(APP_IDLE_LIMIT / 2)), Some(first));
+        // That turn is over.
+        assert_eq!(until(first), Some(first.after(APP_IDLE_LIMIT)));
+    }
+
+    #[test]
+    fn packets_wake_a_sleeper_alone_and_the_thread_looks_after_its_sleep() {
+        let (runtime, thread, sleeper) = taken_over();
+        sleeper.arm();
+        runtime.arm_port(false);
+        send_batch(&mut port(), &runtime);
+        assert!(!has_turn(&thread, Duration::ZERO));
+        runtime.end_sleep();
+        assert_eq!(runtime.lock().thread.until, Some(NEVER), "another thread still sleeps");
+        sleeper.disarm();
+        runtime.end_sleep();
+        assert!(has_turn(&thread, LATE));
+    }
+
+    #[test]
+    fn a_sleep_that_ends_while_the_thread_decides_is_not_missed() {
+        let (runtime, _, sleeper) = taken_over();
+        let time = now();
+        sleeper.arm();
+        assert_eq!(runtime.stand_by(time, true, None), None);
+        sleeper.disarm();
+        let soon = Some(time.after(APP_IDLE_LIMIT));
+        assert_eq!(runtime.stand_by(time, true, None), soon);
+        assert_eq!(runtime.lock().thread.until, soon);
+    }
+
+    #[test]
+    fn nothing_is_set_while_the_thread_monitors() {
+        let (runtime, thread, sleeper) = taken_over();
+        runtime.descriptors(|descriptor| thread.remove(descriptor)).unwrap();
+        runtime.hand_back();
+        sleeper.arm();
+        runtime.arm_port(false);
+        assert!(!runtime.lock().thread.suspended);
+        sleeper.disarm();
+        runtime.end_sleep();
+        runtime.wake(&mut runtime.lock(), None);
+        assert!(!has_turn(&thread, Duration::ZERO));
+        assert_eq!(runtime.lock().thread.until, None);
+    }
+}
