@@ -47,7 +47,7 @@ const LIBRARIES: &str = "CONFORMANCE_LIBRARIES";
 
 /// The pages that are tested over AF_XDP too. Each test attaches and detaches the XDP program,
 /// which takes half a second.
-const PAGES_WITH_PACKETS: [&str; 7] = [
+const PAGES_WITH_PACKETS: [&str; 8] = [
     "fi_msg::",
     "fi_tagged::",
     "fi_rma::",
@@ -55,6 +55,7 @@ const PAGES_WITH_PACKETS: [&str; 7] = [
     "fi_multi_recv::",
     "fi_join::",
     "traps::",
+    "wakeups::",
 ];
 
 /// Builds the suite alone.

@@ -24,6 +24,7 @@ mod process;
 mod runner;
 mod traps;
 mod waiting;
+mod wakeups;
 mod world;
 
 use std::collections::BTreeSet;

@@ -28,7 +28,7 @@ use crate::runner::Test;
 
 /// Every test, page by page, then the profiles of applications.
 pub(crate) fn all() -> Vec<&'static Test> {
-    let pages: [&'static [Test]; 21] = [
+    let pages: [&'static [Test]; 22] = [
         fi_getinfo::TESTS,
         fi_fabric::TESTS,
         fi_av::TESTS,
@@ -50,6 +50,7 @@ pub(crate) fn all() -> Vec<&'static Test> {
         fi_trigger::TESTS,
         crate::traps::TESTS,
         crate::waiting::TESTS,
+        crate::wakeups::TESTS,
     ];
     pages.into_iter().flatten().chain(crate::applications::all()).collect()
 }
