@@ -162,7 +162,7 @@ impl Monitored {
     fn turn(&mut self, time: Instant, woken: bool, wait: &Wait) -> Result<(), Error> {
         let before = self.takeover.driver();
         let Some(seen) = self.endpoint.observe(time, before != Driver::Application) else {
-            self.takeover.observe_later();
+            self.takeover.observe_later(time);
             self.next = self.takeover.next(time, false);
             return Ok(());
         };

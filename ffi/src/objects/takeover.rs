@@ -70,6 +70,8 @@ pub(crate) struct Takeover {
     interval: Duration,
     /// The last take-over of an application that paused.
     paused_at: Instant,
+    /// Standing by for an application that is awake: the next observation.
+    look_at: Instant,
 }
 
 impl Takeover {
@@ -82,6 +84,7 @@ impl Takeover {
             moved_at: now,
             interval: CHECK_MIN,
             paused_at: Instant::ZERO,
+            look_at: Instant::ZERO,
         }
     }
 
@@ -95,7 +98,7 @@ impl Takeover {
     pub(crate) fn next(&self, now: Instant, sleeps: bool) -> Option<Instant> {
         match self.driver {
             Driver::Application => Some(now.after(self.interval)),
-            Driver::Standby if !sleeps => Some(now.after(APP_IDLE_LIMIT)),
+            Driver::Standby if !sleeps => Some(self.look_at),
             Driver::Thread | Driver::Standby => {
                 (sleeps && !self.is_idle(now)).then(|| now.after(CHECK_MAX))
             }
@@ -138,13 +141,23 @@ impl Takeover {
         } else if self.is_idle(now) {
             self.driver = Driver::Thread;
         } else {
-            self.observe_later();
+            self.observe_later(now);
         }
     }
 
-    /// The application held the lock at an observation while monitoring: it drives.
-    pub(crate) fn observe_later(&mut self) {
-        self.interval = (self.interval * 2).min(CHECK_MAX);
+    /// The application held the lock at an observation, monitored or after a post: it drives.
+    pub(crate) fn observe_later(&mut self, now: Instant) {
+        if self.driver == Driver::Application {
+            self.interval = (self.interval * 2).min(CHECK_MAX);
+        } else {
+            self.stand_by_after(now);
+        }
+    }
+
+    /// Stands by for an application that was awake at `polled`.
+    fn stand_by_after(&mut self, polled: Instant) {
+        self.driver = Driver::Standby;
+        self.look_at = polled.after(APP_IDLE_LIMIT);
     }
 
     fn hand_back(&mut self, now: Instant, seen: &Observation, contended: bool) {
@@ -157,7 +170,7 @@ impl Takeover {
         let has_paused = now.since(self.paused_at) < PAUSE_MEMORY;
         let is_active = seen.suspended && now.since(seen.polls.last) < APP_IDLE_LIMIT;
         if seen.sleeps && (has_paused || self.is_idle(now)) {
-            self.driver = Driver::Standby;
+            self.stand_by_after(now);
         } else if (waits || polls) && !self.is_idle(now) {
             self.driver = Driver::Application;
             self.interval = if contended {
@@ -168,7 +181,7 @@ impl Takeover {
                 CHECK_MIN
             };
         } else if is_active {
-            self.driver = Driver::Standby;
+            self.stand_by_after(seen.polls.last);
         } else {
             if seen.suspended {
                 self.paused_at = now;
@@ -314,6 +327,16 @@ mod tests {
         assert_eq!(takeover.next(soon, false), Some(soon.after(APP_IDLE_LIMIT)));
         let later = now.after(PAUSE_MEMORY);
         assert_eq!(takeover.update(later, &sleeping(later, 3), false), Driver::Application);
+    }
+
+    #[test]
+    fn an_application_in_a_call_after_a_post_is_observed_again() {
+        let mut takeover = Takeover::new(START);
+        takeover.update(START, &polled(50, 1, 0)(START, 0), false);
+        takeover.observe_later(START);
+        assert_eq!(takeover.next(START, false), Some(START.after(APP_IDLE_LIMIT)));
+        takeover.update(START, &polled(50, 1, 0)(START, 0), false);
+        assert_eq!(takeover.driver(), Driver::Thread);
     }
 
     #[test]

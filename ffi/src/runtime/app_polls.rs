@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The application's polls, for the progress thread; the next turn of that thread, for the
-//! application's calls.
+//! The application's polls, for the progress thread.
 //!
-//! In: the times of the application's polls; the time of the thread's next turn. Out: whether the
-//! application drives the runtime; whether a call must set a turn. Callers: the runtime, under
-//! its lock. Bound: seven words.
+//! In: the times of the application's polls. Out: whether the application drives the runtime.
+//! Callers: the runtime, under its lock. Bound: four words.
 
 use ofi_xdp_core::Instant;
 
@@ -55,14 +53,4 @@ impl AppPolls {
         self.thread = process::thread_id();
         true
     }
-}
-
-/// The progress thread as the application's calls see it.
-#[derive(Debug, Default)]
-pub(super) struct ThreadView {
-    /// The thread has taken the runtime over, and has its next turn at this time, unless a packet
-    /// wakes it before; `None`: it monitors, and calls set no turn.
-    pub(super) until: Option<Instant>,
-    /// No packet wakes the thread: the application polls soon, or sleeps in a wait call.
-    pub(super) suspended: bool,
 }

@@ -50,7 +50,7 @@ use ofi_xdp_core::{
 use ofi_xdp_datapath::HybridPort;
 
 use crate::runtime::addresses::AddressTable;
-use crate::runtime::app_polls::{AppPolls, ThreadView};
+use crate::runtime::app_polls::AppPolls;
 use crate::runtime::cancelled::CancelledSends;
 use crate::runtime::memory::AppMemory;
 use crate::runtime::peer_link::PeerLinks;
@@ -89,6 +89,9 @@ pub(crate) struct Runtime {
     has_unmatched: AtomicBool,
     /// Calls of the application that wait for the lock.
     waiting: AtomicU32,
+    /// The progress thread has taken the runtime over, and packets do not wake it: the application
+    /// polls soon, or sleeps in a wait call.
+    suspended: AtomicBool,
 }
 
 struct State {
@@ -102,8 +105,11 @@ struct State {
     polls: AppPolls,
     /// The next poll follows a sleep on the port's descriptors.
     slept: bool,
-    /// The turns of the progress thread, as the application's calls see them.
-    thread: ThreadView,
+    /// The progress thread has taken the runtime over, and has its next turn at this time, unless a
+    /// packet wakes it before; `None`: it monitors, and calls set no turn.
+    thread_until: Option<Instant>,
+    /// Sleeps in wait calls since its last turn.
+    sleeps: u8,
     /// The connected endpoints.
     links: PeerLinks,
     /// The threads that sleep until something happens.
@@ -189,7 +195,7 @@ impl Runtime {
         let named = if endpoint.is_connected { 0 } else { config.peers as usize };
         let peers = PeerMap::new(named, av.expected(), &av)?;
         let (regions, failed) = (HashMap::new(), false);
-        let (polls, thread) = (AppPolls::new(now()), ThreadView::default());
+        let polls = AppPolls::new(now());
         let (slept, links) = (false, PeerLinks::default());
         let port = *port.take().ok_or(Error::BadState)?;
         let cancelled = CancelledSends::default();
@@ -200,15 +206,22 @@ impl Runtime {
             peers,
             regions,
             polls,
-            thread,
+            thread_until: None,
+            sleeps: 0,
             slept,
             links,
             wakers,
             failed,
             cancelled,
         };
-        let (state, has_unmatched) = (Mutex::new(state), AtomicBool::new(false));
-        Ok(Arc::new(Self { state, av, endpoint, has_unmatched, waiting: AtomicU32::new(0) }))
+        Ok(Arc::new(Self {
+            state: Mutex::new(state),
+            av,
+            endpoint,
+            has_unmatched: AtomicBool::new(false),
+            waiting: AtomicU32::new(0),
+            suspended: AtomicBool::new(false),
+        }))
     }
 
     /// Waits while `is_busy`, until `deadline` at most.

@@ -90,7 +90,7 @@ impl Runtime {
         })?;
         if let Some(now) = time {
             self.drive(&mut state, now, Budget::POST);
-            if state.thread.until.is_some() {
+            if state.thread_until.is_some() {
                 self.expect_polls(&mut state, now);
             }
         }

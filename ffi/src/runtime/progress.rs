@@ -13,7 +13,7 @@ use std::time::Duration;
 use nix::poll::{PollFd, PollFlags};
 use ofi_xdp_core::{Budget, Instant, Progress};
 
-use super::app_polls::{AppPolls, ThreadView};
+use super::app_polls::AppPolls;
 use super::side::CompletionSource;
 use super::{Runtime, State};
 use crate::sys::abi;
@@ -82,12 +82,14 @@ impl Runtime {
     }
 
     /// Polls at the runtime for the progress thread; wakes sleepers that missed an event. With
-    /// `may_wait` waits for the lock. Otherwise `None` while it is locked: then it is being driven,
-    /// and the driver must not wait.
+    /// `may_wait` waits for the lock if packets wake the thread. Otherwise `None` while it is
+    /// locked: then it is being driven, and the driver must not wait.
     pub(crate) fn observe(&self, now: Instant, may_wait: bool) -> Option<Observation> {
         let mut state = match self.state.try_lock() {
             Ok(state) => state,
-            Err(TryLockError::WouldBlock) if may_wait => self.lock_as_thread(),
+            Err(TryLockError::WouldBlock) if may_wait && !self.is_suspended() => {
+                self.lock_as_thread()
+            }
             Err(TryLockError::WouldBlock) => return None,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
         };
@@ -105,7 +107,7 @@ impl Runtime {
         let polls = state.polls;
         let late = announced && now.since(polls.last) >= ANNOUNCED_IDLE_LIMIT;
         let overdue = late && (state.due().is_some_and(|due| due <= now) || state.is_readable());
-        let suspended = state.thread.suspended;
+        let suspended = self.is_suspended();
         Some(Observation { polls, sleeps, announced, overdue, suspended, packets })
     }
 
@@ -120,13 +122,13 @@ impl Runtime {
         let progress = self.make_progress(&mut state, now(), Budget::PROGRESS);
         Self::wake_sleepers(&mut state, None);
         let next = state.due();
-        self.resume(&mut state, next);
+        self.end_turn(&mut state, next);
         ThreadTurn { moved: progress != Progress::default(), next }
     }
 
     /// Ends the progress thread's part: the application drives.
     pub(crate) fn hand_back(&self) {
-        self.lock_as_thread().thread = ThreadView::default();
+        self.end_turns(&mut self.lock_as_thread());
     }
 
     /// Without sleepers, disarms the port: each packet would pay for a wake-up. Called by the
@@ -147,7 +149,7 @@ impl Runtime {
         let mut state = self.lock();
         state.port.arm();
         state.slept |= slept;
-        self.suspend_for_sleeper(&mut state);
+        self.suspend_for_sleeper(&state);
     }
 
     /// Calls `each` with every descriptor that becomes readable when a packet arrives.
@@ -166,8 +168,8 @@ impl Runtime {
     /// timer.
     #[inline]
     pub(super) fn wake(&self, state: &mut State, awake: Option<&Arc<Waker>>) {
-        if state.thread.until.is_some() {
-            Self::set_turn(state);
+        if state.thread_until.is_some() {
+            self.set_turn(state);
         }
         Self::wake_sleepers(state, awake);
     }

@@ -9,12 +9,13 @@
 //! A packet that wakes both the application and the thread makes them wait for each other's lock.
 //! So packets do not wake the thread after a post, as most applications poll then, and during a
 //! sleep in a wait call. It looks again [`APP_IDLE_LIMIT`] after the post or the end of the sleep.
+//! A poll that finds nothing under way any more lets packets wake the thread again, at once.
 
 use std::os::fd::BorrowedFd;
+use std::sync::atomic::Ordering;
 
 use ofi_xdp_core::Instant;
 
-use super::app_polls::ThreadView;
 use super::{Runtime, State};
 use crate::sys::abi;
 use crate::sys::clock::now;
@@ -23,6 +24,9 @@ use crate::sys::limits::APP_IDLE_LIMIT;
 
 /// The time of a turn that nobody has set.
 const NEVER: Instant = Instant::from_nanos(u64::MAX);
+/// After so many sleeps without a turn the thread has one: it hands back to an application that
+/// sleeps without pauses between.
+const SLEEPS_MAX: u8 = 8;
 
 impl Runtime {
     /// From now on calls set turns of the progress thread.
@@ -46,8 +50,8 @@ impl Runtime {
     }
 
     /// The begin of a sleep in a wait call: packets wake the sleeper.
-    pub(super) fn suspend_for_sleeper(&self, state: &mut State) {
-        if state.thread.until.is_some() && state.wakers.application_sleeps() {
+    pub(super) fn suspend_for_sleeper(&self, state: &State) {
+        if state.thread_until.is_some() && state.wakers.application_sleeps() {
             self.suspend(state);
         }
     }
@@ -55,7 +59,14 @@ impl Runtime {
     /// The end of a sleep in a wait call.
     pub(crate) fn end_sleep(&self) {
         let mut state = self.lock();
-        if state.thread.suspended && !state.wakers.application_sleeps() {
+        if !self.is_suspended() || state.wakers.application_sleeps() {
+            return;
+        }
+        state.sleeps = state.sleeps.saturating_add(1);
+        if state.sleeps < SLEEPS_MAX {
+            self.set_turn(&mut state);
+        }
+        if self.is_suspended() {
             self.look_again(&mut state, now());
         }
     }
@@ -63,17 +74,24 @@ impl Runtime {
     /// The end of any other call: the thread has a turn at the next timer. A sleeper wakes at it
     /// itself, and after a post the thread looks again soon.
     #[cold]
-    pub(super) fn set_turn(state: &mut State) {
-        if state.thread.suspended {
-            return;
+    pub(super) fn set_turn(&self, state: &mut State) {
+        if self.is_suspended() {
+            let has_work = state.engine.with(|engine| engine.has_work());
+            if has_work || state.wakers.application_sleeps() {
+                return;
+            }
+            if state.thread_until != Some(NEVER) {
+                state.wakers.alarm.unset();
+            }
+            self.resume(state, None);
         }
         // A call sends one budget. The thread sends the rest if the application does not come back.
         let rest = state.engine.with(|engine| engine.wants_transmit()).then_some(Instant::ZERO);
-        if let Some((due, until)) = rest.or_else(|| state.due()).zip(state.thread.until)
+        if let Some((due, until)) = rest.or_else(|| state.due()).zip(state.thread_until)
             && due < until
         {
             state.wakers.alarm.set(due);
-            state.thread.until = Some(due);
+            state.thread_until = Some(due);
         }
     }
 
@@ -89,21 +107,38 @@ impl Runtime {
         let mut state = self.lock_as_thread();
         let is_awake = sleeps && !state.wakers.application_sleeps();
         let next = if is_awake { Some(now.after(APP_IDLE_LIMIT)) } else { next };
-        self.suspend(&mut state);
-        state.thread.until = Some(next.unwrap_or(NEVER));
+        self.suspend(&state);
+        (state.thread_until, state.sleeps) = (Some(next.unwrap_or(NEVER)), 0);
         next
     }
 
-    /// The thread drives, and has its next turn at `next`. Packets wake it.
-    pub(super) fn resume(&self, state: &mut State, next: Option<Instant>) {
-        if state.thread.suspended {
+    /// Packets wake the thread, which has its next turn at `next`.
+    fn resume(&self, state: &mut State, next: Option<Instant>) {
+        if self.suspended.swap(false, Ordering::Relaxed) {
             self.watch(state, true);
         }
-        state.thread = ThreadView { until: Some(next.unwrap_or(NEVER)), suspended: false };
+        state.thread_until = Some(next.unwrap_or(NEVER));
     }
 
-    fn suspend(&self, state: &mut State) {
-        if !std::mem::replace(&mut state.thread.suspended, true) {
+    /// The thread monitors from now on, and calls set no turns.
+    pub(super) fn end_turns(&self, state: &mut State) {
+        self.suspended.store(false, Ordering::Relaxed);
+        (state.thread_until, state.sleeps) = (None, 0);
+    }
+
+    /// Whether packets do not wake the thread. Changed under the lock.
+    pub(super) fn is_suspended(&self) -> bool {
+        self.suspended.load(Ordering::Relaxed)
+    }
+
+    /// The end of a turn of the thread: it drives, and has its next turn at `next`.
+    pub(super) fn end_turn(&self, state: &mut State, next: Option<Instant>) {
+        state.sleeps = 0;
+        self.resume(state, next);
+    }
+
+    fn suspend(&self, state: &State) {
+        if !self.suspended.swap(true, Ordering::Relaxed) {
             self.watch(state, false);
         }
     }
@@ -116,9 +151,9 @@ impl Runtime {
     /// The thread looks again after [`APP_IDLE_LIMIT`], if it does not look before.
     fn look_again(&self, state: &mut State, now: Instant) {
         let at = now.after(APP_IDLE_LIMIT);
-        if !state.thread.until.is_some_and(|until| until > now && until <= at) {
+        if !state.thread_until.is_some_and(|until| until > now && until <= at) {
             state.wakers.alarm.set(at);
-            state.thread.until = Some(at);
+            state.thread_until = Some(at);
         }
     }
 }
@@ -160,7 +195,7 @@ mod tests {
         let (runtime, thread, _) = taken_over();
         let time = now();
         runtime.expect_polls(&mut runtime.lock(), time);
-        assert_eq!(runtime.lock().thread.until, Some(time.after(APP_IDLE_LIMIT)));
+        assert_eq!(runtime.lock().thread_until, Some(time.after(APP_IDLE_LIMIT)));
         assert!(has_turn(&thread, LATE), "it looks again");
         send_batch(&mut port(), &runtime);
         assert!(!has_turn(&thread, Duration::ZERO), "packets do not wake it");
@@ -170,12 +205,33 @@ mod tests {
     }
 
     #[test]
+    fn a_poll_with_nothing_under_way_lets_packets_wake_the_thread() {
+        let (runtime, thread, _) = taken_over();
+        runtime.expect_polls(&mut runtime.lock(), now().after(LATE));
+        runtime.poll_sources(&[], None);
+        assert_eq!(runtime.lock().thread_until, Some(NEVER));
+        assert!(!has_turn(&thread, Duration::ZERO));
+        send_batch(&mut port(), &runtime);
+        assert!(has_turn(&thread, LATE));
+    }
+
+    #[test]
+    fn a_turn_after_a_post_does_not_wait_for_the_lock() {
+        let (runtime, ..) = taken_over();
+        runtime.expect_polls(&mut runtime.lock(), now());
+        let locked = runtime.lock();
+        assert!(runtime.observe(now(), true).is_none());
+        drop(locked);
+        assert!(runtime.observe(now(), true).is_some_and(|seen| seen.suspended));
+    }
+
+    #[test]
     fn posts_and_sleeps_do_not_put_the_turn_off() {
         let (runtime, ..) = taken_over();
         let time = now();
         let until = |at| {
             runtime.expect_polls(&mut runtime.lock(), at);
-            runtime.lock().thread.until
+            runtime.lock().thread_until
         };
         let first = time.after(APP_IDLE_LIMIT);
         assert_eq!(until(time), Some(first));
@@ -192,7 +248,7 @@ mod tests {
         send_batch(&mut port(), &runtime);
         assert!(!has_turn(&thread, Duration::ZERO));
         runtime.end_sleep();
-        assert_eq!(runtime.lock().thread.until, Some(NEVER), "another thread still sleeps");
+        assert_eq!(runtime.lock().thread_until, Some(NEVER), "another thread still sleeps");
         sleeper.disarm();
         runtime.end_sleep();
         assert!(has_turn(&thread, LATE));
@@ -207,7 +263,7 @@ mod tests {
         sleeper.disarm();
         let soon = Some(time.after(APP_IDLE_LIMIT));
         assert_eq!(runtime.stand_by(time, true, None), soon);
-        assert_eq!(runtime.lock().thread.until, soon);
+        assert_eq!(runtime.lock().thread_until, soon);
     }
 
     #[test]
@@ -217,11 +273,11 @@ mod tests {
         runtime.hand_back();
         sleeper.arm();
         runtime.arm_port(false);
-        assert!(!runtime.lock().thread.suspended);
+        assert!(!runtime.is_suspended());
         sleeper.disarm();
         runtime.end_sleep();
         runtime.wake(&mut runtime.lock(), None);
         assert!(!has_turn(&thread, Duration::ZERO));
-        assert_eq!(runtime.lock().thread.until, None);
+        assert_eq!(runtime.lock().thread_until, None);
     }
 }

@@ -57,6 +57,12 @@ impl Alarm {
         let _ = self.timer.set(Expiration::OneShot(at), TimerSetTimeFlags::TFD_TIMER_ABSTIME);
     }
 
+    /// The thread has no turn at the time that was set.
+    pub(crate) fn unset(&self) {
+        // Cannot fail on a descriptor that is a timer.
+        let _ = self.timer.unset();
+    }
+
     /// Whether a packet for `descriptor` gives the runtime `name` a turn. Packets that are there
     /// count. A descriptor that the thread has removed stays out.
     pub(crate) fn watch(&self, descriptor: BorrowedFd<'_>, name: usize, watched: bool) {
