@@ -206,6 +206,22 @@ impl Ep {
         posted(call!(fi_sendmsg(ep, &raw const arguments, flags)))
     }
 
+    /// `fi_sendmsg` of one buffer, without an allocation.
+    #[inline]
+    pub fn send_flags(&self, mem: Mem, peer: u64, context: Context, flags: u64) -> Answer {
+        let ep = self.object.get();
+        let iov = mem.iovec();
+        let arguments = abi::fi_msg {
+            msg_iov: &raw const iov,
+            desc: std::ptr::null_mut(),
+            iov_count: 1,
+            addr: peer,
+            context: context.ptr(),
+            data: 0,
+        };
+        posted(call!(fi_sendmsg(ep, &raw const arguments, flags)))
+    }
+
     /// `fi_inject`.
     #[inline]
     pub fn inject(&self, mem: Mem, peer: u64) -> Answer {

@@ -180,8 +180,13 @@ fn bench(arguments: &BenchArguments) -> anyhow::Result<ExitCode> {
         let measured = match suites::plan(suite, arguments.quick) {
             Some(plan) => measure_suite(plan, arguments.quick, &folder)?,
             None if suite == suites::PATH => measure_path(arguments.quick, &folder)?,
-            None if suite == suites::MATCHING => measure_matching(arguments.quick, &folder)?,
-            None if suite == suites::THREADS => measure_threads(arguments.quick, &folder)?,
+            None if suite == suites::DATAGRAMS => measure_datagrams(arguments.quick, &folder)?,
+            None if suite == suites::MATCHING => {
+                keep(suite, &suites::matching(arguments.quick)?, &folder)?
+            }
+            None if suite == suites::THREADS => {
+                keep(suite, &suites::threads(arguments.quick)?, &folder)?
+            }
             None if suite == suites::QUEUES => measure_queues(arguments.quick, &folder)?,
             None => continue,
         };
@@ -300,26 +305,20 @@ fn measure_path(quick: bool, folder: &Path) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Measures the suite `matching`, and writes its records.
-fn measure_matching(quick: bool, folder: &Path) -> anyhow::Result<ExitCode> {
-    let records = suites::matching(quick)?;
-    println!("{}:\n{}\n", suites::MATCHING, suites::table(&records));
-    let path = suites::records_of(folder, suites::MATCHING);
-    report::write(&path, &records)?;
+/// Prints the records of a suite that is no plan, and writes them.
+fn keep(suite: &str, records: &[Record], folder: &Path) -> anyhow::Result<ExitCode> {
+    println!("{suite}:\n{}\n", suites::table(records));
+    let path = suites::records_of(folder, suite);
+    report::write(&path, records)?;
     say_where(&[path]);
     println!();
     Ok(ExitCode::SUCCESS)
 }
 
-/// Measures the suite `threads`, and writes its records.
-fn measure_threads(quick: bool, folder: &Path) -> anyhow::Result<ExitCode> {
-    let records = suites::threads(quick)?;
-    println!("{}:\n{}\n", suites::THREADS, suites::table(&records));
-    let path = suites::records_of(folder, suites::THREADS);
-    report::write(&path, &records)?;
-    say_where(&[path]);
-    println!();
-    Ok(ExitCode::SUCCESS)
+/// Measures the suite `datagrams`, and writes its records.
+fn measure_datagrams(quick: bool, folder: &Path) -> anyhow::Result<ExitCode> {
+    netns::sweep()?;
+    keep(suites::DATAGRAMS, &suites::datagrams(quick)?, folder)
 }
 
 /// Measures the suite `queues`, and writes its records.

@@ -11,10 +11,12 @@
 //! | `connections` | many connections between two processes |
 //! | `matching` | messages among many posted receives, or stored messages |
 //! | `threads` | threads with a context each, beside as many endpoints |
+//! | `datagrams` | datagrams of `FI_EP_DGRAM` or of bare AF_XDP, one way and to and fro |
 //!
 //! The first three have a [`transport`] of their own, and all else of `xdp-perf`.
 #![deny(unsafe_code)]
 
+pub mod datagrams;
 pub mod lazy;
 pub mod report;
 pub mod transport;

@@ -57,3 +57,33 @@ pub struct Matching {
     /// The time of a message, sent, matched and received, in ns: one value a round.
     pub message_ns: Vec<f64>,
 }
+
+/// The output of the program `datagrams` for pings.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct DatagramPings {
+    /// The provider, or `raw-af_xdp`.
+    pub provider: String,
+    /// Round trips that were measured.
+    pub round_trips: u64,
+    /// Pings without an answer; each was sent again.
+    pub lost: u64,
+    /// Half a round trip, median, in ns.
+    pub p50_ns: u64,
+    /// 99th percentile.
+    pub p99_ns: u64,
+}
+
+/// The output of the program `datagrams` for a stream.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct DatagramStream {
+    /// The provider, or `raw-af_xdp`.
+    pub provider: String,
+    /// Datagrams that the sender sent.
+    pub sent: u64,
+    /// Those per second.
+    pub sent_rate: f64,
+    /// Datagrams that the receiver received.
+    pub received: u64,
+    /// Those per second, from the first to the last one.
+    pub received_rate: f64,
+}

@@ -282,7 +282,7 @@ fn pgo_workload() -> Vec<Entry> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::suites::{MATCHING, PATH, QUEUES, SUITES, THREADS};
+    use crate::suites::{DATAGRAMS, MATCHING, PATH, QUEUES, SUITES, THREADS};
 
     #[test]
     fn every_suite_has_a_plan_with_each_candidate_once() {
@@ -290,7 +290,7 @@ mod tests {
             for quick in [false, true] {
                 let Some(plan) = plan(suite, quick) else {
                     assert!(
-                        ["engine", PATH, MATCHING, QUEUES, THREADS].contains(&suite),
+                        ["engine", PATH, DATAGRAMS, MATCHING, QUEUES, THREADS].contains(&suite),
                         "{suite}"
                     );
                     continue;

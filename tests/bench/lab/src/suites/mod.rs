@@ -9,6 +9,7 @@
 //! `target/bench/*.json`.
 
 mod comparison;
+mod datagrams;
 mod entries;
 mod html;
 mod lazy;
@@ -28,6 +29,7 @@ use std::path::{Path, PathBuf};
 use crate::report::{self, Record};
 
 pub use comparison::Comparison;
+pub use datagrams::{DATAGRAMS, datagrams};
 pub use entries::{PGO_WORKLOAD, Plan, plan};
 pub use lazy::lazy_table;
 pub use machine::facts;
@@ -42,7 +44,7 @@ pub use targets::{Row, targets};
 pub use threads::{THREADS, threads};
 
 /// The suites that the lab measures, and the engine's, in the order in which they run.
-pub const SUITES: [&str; 13] = [
+pub const SUITES: [&str; 14] = [
     "latency",
     "rate",
     "bandwidth",
@@ -53,6 +55,7 @@ pub const SUITES: [&str; 13] = [
     QUEUES,
     "cpu",
     "lazy",
+    DATAGRAMS,
     MATCHING,
     THREADS,
     "engine",

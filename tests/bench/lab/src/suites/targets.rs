@@ -4,6 +4,7 @@
 
 use crate::measure::CONNECTED;
 use crate::report::{Metric, Record};
+use crate::suites::datagrams::{self, DATAGRAMS};
 use crate::suites::lazy;
 use crate::suites::matching::{self, MATCHING};
 use crate::suites::path::{PATH, SHARE, least_ratio, ratio_to_tcp};
@@ -73,6 +74,7 @@ pub fn targets(records: &[Record]) -> Vec<Row> {
     for (what, ratio) in lazy::ratios(records) {
         rows.add(lazy::SUITE, what, Least(1.0), Some(ratio), "×");
     }
+    datagrams(&figures, &mut rows);
     matching(&figures, &mut rows);
     engine(&figures, &mut rows);
     let has_records = |suite: &str| records.iter().any(|record| record.suite == suite);
@@ -400,6 +402,30 @@ fn cpu(figures: &Figures<'_>, rows: &mut Rows) {
         let percent = figures.median(idle.of(("xdp", mode))).map(|share| share * 100.0);
         let what = format!("idle endpoint, FI_PROGRESS_AUTO: {mode}");
         rows.add("cpu", what, Most(1.0), percent, "% of a core");
+    }
+}
+
+/// Datagrams beside bare AF_XDP sockets of the same mode, and beside libfabric's `udp`.
+fn datagrams(figures: &Figures<'_>, rows: &mut Rows) {
+    let key = |metric, size| Key::new(DATAGRAMS, metric, size).operation(datagrams::OPERATION);
+    let half = key(Metric::HalfRttP50.name(), datagrams::PING);
+    for mode in AF_XDP {
+        let what = format!("8 B half round trip: AF_XDP {mode} / raw AF_XDP {mode}");
+        let ratio = figures.ratio(half.of(("xdp", mode)), half.of(("raw-af_xdp", mode)));
+        rows.add(DATAGRAMS, what, Most(1.15), ratio, "×");
+    }
+    for size in datagrams::STREAMS {
+        let rate = key(datagrams::RECEIVED, size);
+        for mode in AF_XDP {
+            let what = format!("{size} B received a second: AF_XDP {mode} / raw AF_XDP {mode}");
+            let ratio = figures.ratio(rate.of(("xdp", mode)), rate.of(("raw-af_xdp", mode)));
+            rows.add(DATAGRAMS, what, Least(0.9), ratio, "×");
+        }
+        for (name, who) in [("auto", AUTO), ("UDP tier", UDP)] {
+            let what = format!("{size} B received a second: {name} / udp");
+            let ratio = figures.ratio(rate.of(who), rate.of(("udp", "spin")));
+            rows.add(DATAGRAMS, what, Least(2.0), ratio, "×");
+        }
     }
 }
 

@@ -4,7 +4,8 @@
 //! retransmission.
 //!
 //! A message has a header of the length of the provider's smallest packet, so that the same XDP
-//! program redirects it. Only the first byte of the header is set.
+//! program redirects it. Only the first byte of the header is set. With `plain` a packet has the
+//! message alone, as a datagram of the provider has.
 
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::AsFd as _;
@@ -60,6 +61,9 @@ pub struct RawConfig {
     /// Doze while nothing comes, instead of spinning
     #[arg(long)]
     pub blocking: bool,
+    /// Send messages without a header
+    #[arg(long)]
+    pub plain: bool,
 }
 
 /// An AF_XDP port, and the kernel socket that holds its UDP port.
@@ -68,6 +72,7 @@ pub struct RawPending {
     port: XskPort,
     udp_socket: UdpSocket,
     interface: InterfaceInfo,
+    header: usize,
     blocking: bool,
 }
 
@@ -82,6 +87,8 @@ pub struct RawTransport {
     mac: MacAddress,
     /// Packets written since the last wake-up of the kernel.
     queued: u32,
+    /// Bytes before a message.
+    header: usize,
     blocking: bool,
     stats: PortStats,
 }
@@ -116,6 +123,7 @@ impl Transport for RawTransport {
             .find(|interface| interface.addresses.iter().any(|address| address.ip == local))
             .with_context(|| format!("no interface has {local}"))?;
         let mut refusals = Vec::new();
+        let header = if config.plain { 0 } else { HEADER };
         let access = BrokerAccess { broker: None, udp_socket: udp_socket.as_fd() };
         for mode in config.mode.candidates(&interface) {
             let address = udp_socket.local_addr()?;
@@ -123,7 +131,7 @@ impl Transport for RawTransport {
                 interface: &interface,
                 queue: config.queue,
                 steer: false,
-                any_payload: false,
+                any_payload: config.plain,
                 local: address,
                 mode: *mode,
                 sizes: RingSizes::default(),
@@ -131,10 +139,10 @@ impl Transport for RawTransport {
             };
             match opening.open() {
                 Ok(port) => {
-                    let room = port.payload_max() - HEADER;
+                    let room = port.payload_max() - header;
                     ensure!(size_max <= room, "a message has {room} bytes at most");
                     let blocking = config.blocking;
-                    return Ok(RawPending { port, udp_socket, interface, blocking });
+                    return Ok(RawPending { port, udp_socket, interface, header, blocking });
                 }
                 Err(error) => refusals.push(format!("{mode}: {error}")),
             }
@@ -152,7 +160,7 @@ impl Transport for RawTransport {
         let (address, mac) = std::str::from_utf8(&peer.0)?
             .split_once(' ')
             .context("the peer's name is no address and MAC address")?;
-        let RawPending { port, udp_socket, interface, blocking } = pending;
+        let RawPending { port, udp_socket, interface, header, blocking } = pending;
         Ok(Self {
             port,
             _udp_socket: udp_socket,
@@ -160,6 +168,7 @@ impl Transport for RawTransport {
             peer: PeerAddress::from(SocketAddr::from_str(address)?),
             mac: parse_mac(mac).with_context(|| format!("{mac:?} is no MAC address"))?,
             queued: 0,
+            header,
             blocking,
             stats: PortStats::default(),
         })
@@ -185,14 +194,17 @@ impl Transport for RawTransport {
 
     #[inline]
     fn send(&mut self, len: usize, fill: impl FnOnce(&mut [u8])) -> anyhow::Result<()> {
-        let (len, source) = (HEADER + len, self.port.local_port());
+        let start = self.header;
+        let (len, source) = (start + len, self.port.local_port());
         let outgoing = XskTransmit { len, to: self.peer, mac: self.mac, source, gateway: false };
         let mut fill = Some(fill);
         // bound: FULL_TRIES
         for _ in 0..FULL_TRIES {
             let sent = self.port.transmit(&mut self.stats, |packet| {
-                let (header, message) = packet.get_mut(..outgoing.len)?.split_at_mut(HEADER);
-                header[0] = VERSION;
+                let (header, message) = packet.get_mut(..outgoing.len)?.split_at_mut(start);
+                if let Some(first) = header.first_mut() {
+                    *first = VERSION;
+                }
                 fill.take()?(message);
                 Some(outgoing)
             });
@@ -214,9 +226,10 @@ impl Transport for RawTransport {
         if self.queued > 0 {
             self.flush()?;
         }
+        let start = self.header;
         let mut receive = || {
             self.port.receive(BATCH, &mut self.stats, &mut |datagram| {
-                sink(datagram.bytes.get(HEADER..).unwrap_or_default());
+                sink(datagram.bytes.get(start..).unwrap_or_default());
             })
         };
         let mut count = receive().context("AF_XDP receive")?;
