@@ -284,6 +284,7 @@ impl Runtime {
         if was_idle && is_exhausted(progress, budget) {
             self.catch_up(state, now, budget);
         }
+        state.polls.sent(now, progress.transmitted);
     }
 
     /// Moves the packets that have gathered while the application was idle.

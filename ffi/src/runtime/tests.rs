@@ -3,10 +3,11 @@
 //! unproductive. A connection that was accepted opens in time, or ends.
 
 use nix::poll::PollTimeout;
-use ofi_xdp_core::{CompletionGroup, Destination, PeerId, Transmit, Transmitted};
+use ofi_xdp_core::{CompletionGroup, Context, Destination, PeerId, Transmit, Transmitted};
 use ofi_xdp_datapath::PortConfig;
 
 use super::*;
+use crate::runtime::memory::Buffer;
 use crate::runtime::peer_link::Observer;
 use crate::sys::param;
 use crate::wait::alarm::Alarm;
@@ -130,6 +131,46 @@ fn polls_without_a_packet_are_unproductive_until_one_arrives() {
         endpoint.poll_sources(&[], None);
     }
     assert_eq!(spin_yield::unproductive(), Duration::ZERO);
+}
+
+/// A post of datagrams that others followed sends them all: the application has not paused.
+#[test]
+fn a_long_burst_is_no_pause_of_the_application() {
+    let config = Config { peers: 4, datagrams: true, ..Config::new(ofi_xdp_checksum::crc32c) };
+    let (runtime, _) = runtime(config, false, &Arc::new(Wait::new().unwrap()));
+    let at = runtime.lock().port.local_addr();
+    let peer = runtime.av.insert(at).unwrap();
+    let post = |more| {
+        let request = Request {
+            buffer: Buffer::EMPTY,
+            peer,
+            context: Context(1),
+            flags: OpFlags::Default,
+            kind: RequestKind::Send { tag: None, data: None },
+        };
+        let options = OpOptions {
+            inject: false,
+            signal: true,
+            more,
+            fence: false,
+            deferred: false,
+            form: SendForm::Datagram,
+            connected: None,
+        };
+        runtime.post(&request, &options).unwrap();
+    };
+    let seen = || {
+        let state = runtime.lock();
+        (state.polls, state.engine.with(|engine| engine.stats().packets_sent))
+    };
+    let burst = 32;
+    (1..burst).for_each(|_| post(true));
+    let (before, unsent) = seen();
+    post(false);
+    let (after, sent) = seen();
+    assert_eq!(sent - unsent, burst);
+    assert!(after.last > before.last);
+    assert_eq!(after.series, 0, "a post is no poll");
 }
 
 /// What a connected endpoint learned: that its connection has opened, and that it has ended.
