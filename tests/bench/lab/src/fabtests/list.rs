@@ -21,6 +21,8 @@ pub(super) enum TestKind {
     Negative,
     /// A server and a client.
     Pair,
+    /// A server and two clients.
+    Three,
 }
 
 /// One test.
@@ -66,7 +68,11 @@ pub(super) fn read(script: &Path, sets: &[String]) -> anyhow::Result<Vec<Test>> 
 
 /// The tests of one array, and of its negative ones.
 fn set_of(text: &str, set: &str) -> anyhow::Result<Vec<Test>> {
-    let kind = if set == "unit" { TestKind::Alone } else { TestKind::Pair };
+    let kind = match set {
+        "unit" => TestKind::Alone,
+        "multinode" => TestKind::Three,
+        _ => TestKind::Pair,
+    };
     let mut tests = array(text, &format!("{set}_tests"), kind);
     ensure!(!tests.is_empty(), "runfabtests.sh has no set {set:?}");
     tests.extend(array(text, &format!("neg_{set}_tests"), TestKind::Negative));
@@ -88,7 +94,8 @@ mod tests {
 
     const TEXT: &str = "neg_unit_tests=(\n\t\"fi_rdm nobody\"\n)\n\n\
                         short_tests=(\n\t\"fi_rdm -U\"\n)\n\
-                        unit_tests=(\n\t\"fi_av_test -s SERVER_ADDR\"\n)\n";
+                        unit_tests=(\n\t\"fi_av_test -s SERVER_ADDR\"\n)\n\
+                        multinode_tests=(\n\t\"fi_multinode -x msg\"\n)\n";
 
     #[test]
     fn sets_are_read_with_their_negative_tests() {
@@ -97,6 +104,7 @@ mod tests {
         assert_eq!(kinds, [TestKind::Alone, TestKind::Negative]);
         assert_eq!(unit[0].words("198.18.0.1"), ["fi_av_test", "-s", "198.18.0.1"]);
         assert_eq!(set_of(TEXT, "short").unwrap()[0].kind, TestKind::Pair);
+        assert_eq!(set_of(TEXT, "multinode").unwrap()[0].kind, TestKind::Three);
         assert!(set_of(TEXT, "standard").is_err());
     }
 }
