@@ -4,7 +4,7 @@
 //! In: the times of the application's polls. Out: whether the application drives the runtime.
 //! Callers: the runtime, under its lock. Bound: four words.
 //!
-//! The time in which a call sends many packets is no pause: a burst of 32 may take longer than
+//! The time in which a call sends many datagrams is no pause: a burst of 32 may take longer than
 //! [`APP_IDLE_LIMIT`]. It is estimated, because a call reads the clock once.
 
 use ofi_xdp_core::Instant;
