@@ -18,5 +18,6 @@
 
 pub mod datagrams;
 pub mod lazy;
+pub mod queue;
 pub mod report;
 pub mod transport;

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use clap::{Parser, ValueEnum};
+use ofi_xdp_bench::queue;
 use ofi_xdp_bench::report::ThreadRates;
 use ofi_xdp_libfabric::raw::{
     Av, Context, Cq, Domain, Ep, Errno, Fabric, Fid, Info, Mem, abi, getinfo, rx_addr,
@@ -103,19 +104,6 @@ struct Lane {
     under_way: usize,
 }
 
-fn queue(domain: &Domain) -> anyhow::Result<Cq> {
-    let mut attributes = abi::fi_cq_attr {
-        size: 4 * WINDOW,
-        flags: 0,
-        format: abi::FI_CQ_FORMAT_TAGGED,
-        wait_obj: abi::FI_WAIT_NONE,
-        signaling_vector: 0,
-        wait_cond: abi::FI_CQ_COND_NONE,
-        wait_set: std::ptr::null_mut(),
-    };
-    domain.cq(&mut attributes, Context::null()).context("fi_cq_open")
-}
-
 fn vector(domain: &Domain, context_bits: u32) -> anyhow::Result<Av> {
     let mut attributes = abi::fi_av_attr {
         type_: abi::FI_AV_UNSPEC,
@@ -154,7 +142,7 @@ fn contexts(domain: &Domain, info: &Info, threads: usize) -> anyhow::Result<Vec<
     for index in 0..i32::try_from(threads)? {
         let sender = from.tx_context(index, None).context("fi_tx_context")?;
         let receiver = at.rx_context(index, None).context("fi_rx_context")?;
-        let (sent, received) = (queue(domain)?, queue(domain)?);
+        let (sent, received) = (queue::open(domain, 4 * WINDOW)?, queue::open(domain, 4 * WINDOW)?);
         start(&sender, &sent, abi::FI_TRANSMIT)?;
         start(&receiver, &received, abi::FI_RECV)?;
         lanes.push(Lane { sender, sent, receiver, received, to: 0, under_way: 0 });
@@ -180,7 +168,7 @@ fn endpoints(domain: &Domain, info: &Info, threads: usize) -> anyhow::Result<Vec
     };
     let mut lanes = Vec::new();
     for _ in 0..threads {
-        let (sent, received) = (queue(domain)?, queue(domain)?);
+        let (sent, received) = (queue::open(domain, 4 * WINDOW)?, queue::open(domain, 4 * WINDOW)?);
         let (sender, receiver) = (open(&sent)?, open(&received)?);
         let to = addresses.insert(&name(&receiver)?).context("fi_av_insert")?;
         let lane = Lane { sender, sent, receiver, received, to, under_way: 0 };

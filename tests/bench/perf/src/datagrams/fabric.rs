@@ -14,6 +14,7 @@ use ofi_xdp_libfabric::raw::{
 };
 
 use super::{Datagrams, Opening};
+use crate::queue;
 
 /// Most sends without a completion.
 const WINDOW: usize = 128;
@@ -59,19 +60,6 @@ fn offer(provider: &str, local: IpAddr) -> anyhow::Result<Info> {
     offers.context("fi_getinfo")?.into_iter().next().context("no offer of datagrams")
 }
 
-fn queue(domain: &Domain) -> anyhow::Result<Cq> {
-    let mut attributes = abi::fi_cq_attr {
-        size: QUEUE,
-        flags: 0,
-        format: abi::FI_CQ_FORMAT_TAGGED,
-        wait_obj: abi::FI_WAIT_NONE,
-        signaling_vector: 0,
-        wait_cond: abi::FI_CQ_COND_NONE,
-        wait_set: std::ptr::null_mut(),
-    };
-    domain.cq(&mut attributes, Context::null()).context("fi_cq_open")
-}
-
 fn vector(domain: &Domain) -> anyhow::Result<Av> {
     let mut attributes = abi::fi_av_attr {
         type_: abi::FI_AV_TABLE,
@@ -104,7 +92,8 @@ impl Datagrams for FabricDatagrams {
         let info = offer(&opening.provider, local)?;
         let fabric = Fabric::open(&info, Context::null()).context("fi_fabric")?;
         let domain = fabric.domain(&info, Context::null()).context("fi_domain")?;
-        let (av, sent_queue, received_queue) = (vector(&domain)?, queue(&domain)?, queue(&domain)?);
+        let queue = || queue::open(&domain, QUEUE);
+        let (av, sent_queue, received_queue) = (vector(&domain)?, queue()?, queue()?);
         let ep = domain.endpoint(&info, Context::null()).context("fi_endpoint")?;
         ep.bind(&sent_queue, abi::FI_TRANSMIT).context("fi_ep_bind")?;
         ep.bind(&received_queue, abi::FI_RECV).context("fi_ep_bind")?;

@@ -14,6 +14,7 @@ use ofi_xdp_libfabric::raw::{
 use ofi_xdp_libfabric::{Kind, Name};
 
 use super::Cell;
+use crate::queue;
 use ofi_xdp_perf::report::Description;
 use ofi_xdp_perf::transport::SessionSide;
 
@@ -231,7 +232,7 @@ impl Link {
         fill(memory);
         let region = cell.transfer.is_rma().then(|| domain.mr(memory, REMOTE_ACCESS, REGION_KEY));
         let region = region.transpose().context("fi_mr_reg")?;
-        let queue = open_queue(&domain, slots)?;
+        let queue = queue::open(&domain, slots)?;
         let datagram = info.ep().type_ == abi::FI_EP_RDM;
         let addresses = datagram.then(|| open_addresses(&domain)).transpose()?;
         let endpoint = domain.endpoint(info, Context::null()).context("fi_endpoint")?;
@@ -366,19 +367,6 @@ fn accepted(what: &'static str, posted: raw::Answer) -> anyhow::Result<bool> {
         Err(Errno(abi::FI_EAGAIN)) => Ok(false),
         Err(error) => Err(error).with_context(|| format!("cannot post a {what}")),
     }
-}
-
-fn open_queue(domain: &Domain, slots: usize) -> anyhow::Result<Cq> {
-    let mut attributes = abi::fi_cq_attr {
-        size: slots,
-        flags: 0,
-        format: abi::FI_CQ_FORMAT_TAGGED,
-        wait_obj: abi::FI_WAIT_NONE,
-        signaling_vector: 0,
-        wait_cond: abi::FI_CQ_COND_NONE,
-        wait_set: std::ptr::null_mut(),
-    };
-    domain.cq(&mut attributes, Context::null()).context("fi_cq_open")
 }
 
 fn open_addresses(domain: &Domain) -> anyhow::Result<Av> {
