@@ -521,6 +521,7 @@ fn a_flood_of_forged_requests_leaves_no_state() {
     let before = agents.call(1, |agent, _| agent.requests());
     let address = PeerAddress::from_v6([0; 16], 9);
     let mut packet = [0; CONNECT_PACKET_MAX];
+    let mut answers = 0;
     for number in 0..100_000u32 {
         let from = PeerAddress::from_v4(number.to_be_bytes(), 7);
         let nonce = u128::from(number) << 8;
@@ -529,13 +530,19 @@ fn a_flood_of_forged_requests_leaves_no_state() {
         let forged =
             ConnectPacket { address, ..ConnectPacket::new(ConnectKind::Connect, nonce, proof) };
         let forged = sealed(forged);
-        agents.call(1, |agent, now| {
-            agent.ingest(now, from, &forged).unwrap();
-            let (to, len) = agent.poll_transmit(now, &mut packet).unwrap();
-            assert_eq!((to, len), (from, CONNECT_LEN), "an answer of the same length");
+        // One in 50 us is answered.
+        agents.now = agents.now.after_nanos(25_000);
+        answers += agents.call(1, |agent, now| {
+            let taken = agent.ingest(now, from, &forged);
+            let answer = agent.poll_transmit(now, &mut packet);
+            let (len, dropped) = (CONNECT_LEN, DropReason::NoRoom);
+            assert_eq!(answer, taken.is_ok().then_some((from, len)), "as long as the request");
+            assert_eq!(taken.err(), answer.is_none().then_some(dropped));
             assert_eq!(agent.poll_transmit(now, &mut packet), None);
+            u32::from(answer.is_some())
         });
     }
+    assert!((51_999..=52_000).contains(&answers), "{answers}: 2,000 at once");
     assert_eq!(agents.call(1, |agent, _| agent.requests()), before);
     let local = agents.address(1);
     agents.call(1, |agent, now| agent.accept(now, request, local, b"")).unwrap();

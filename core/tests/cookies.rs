@@ -8,7 +8,7 @@
 use ofi_xdp_core::cm::{ConnectEvent, RequestId};
 use ofi_xdp_core::wire::ConnectKind::{Accept, Confirm, Connect, Cookie};
 use ofi_xdp_core::wire::{CONNECT_LEN, CONNECT_PACKET_MAX, ConnectKind, ConnectPacket};
-use ofi_xdp_core::{AgentConfig, PeerAddress};
+use ofi_xdp_core::{AgentConfig, DropReason, PeerAddress};
 use ofi_xdp_test_kit::agents::{Agents, Flight};
 use std::time::Duration;
 
@@ -249,4 +249,38 @@ fn a_copy_of_a_request_does_not_begin_it_again_while_its_cookie_is_good() {
     let stats = agents.call(1, |agent, _| *agent.stats());
     assert_eq!(stats.requested, 2);
     assert!(stats.cookies_sent > 1, "the end of the memory: a cookie is the answer");
+}
+
+/// A request without a cookie from this port to agent 1. Whether it is answered with one.
+fn is_answered(agents: &mut Agents, port: u16) -> bool {
+    let from = agents.address(ASKING).with_port(port);
+    let bytes = request(u128::from(port), 0);
+    let taken = agents.call(1, |agent, now| agent.ingest(now, from, &bytes));
+    let mut packet = [0; CONNECT_PACKET_MAX];
+    let sent = agents.call(1, |agent, now| agent.poll_transmit(now, &mut packet));
+    assert_eq!(sent.is_some(), taken.is_ok());
+    assert!(matches!(taken, Ok(()) | Err(DropReason::NoRoom)));
+    taken.is_ok()
+}
+
+#[test]
+fn a_listener_sends_20_000_cookies_a_second_in_a_flood() {
+    let mut agents = agents(2);
+    let cookie = cookie_of(&mut agents);
+    agents.now = agents.now.after_nanos(SECOND);
+    let flood = |agents: &mut Agents| {
+        (1..=50_000u16)
+            .filter(|&port| {
+                agents.now = agents.now.after_nanos(MS / 100);
+                is_answered(agents, port)
+            })
+            .count()
+    };
+    let first = flood(&mut agents);
+    assert!((11_999..=12_000).contains(&first), "{first}: in half a second, after a pause");
+    assert_eq!(flood(&mut agents), 10_000);
+    let (from, shown) = (agents.address(ASKING), request(2, cookie));
+    assert_eq!(requests(&mut agents, from, &shown), 1, "one with a cookie is taken");
+    agents.now = agents.now.after_nanos(MS / 20);
+    assert!(is_answered(&mut agents, 1), "the next one");
 }

@@ -5,7 +5,7 @@
 //! next request to one of them has the cookie from the beginning.
 //!
 //! In: the time, addresses, cookies that came. Out: cookies. Callers: `initiator` and `listener`.
-//! Bound: [`LISTENERS_MAX`] cookies.
+//! Bound: [`LISTENERS_MAX`] cookies; a listener sends one in [`SENT_EVERY_NANOS`].
 
 use crate::collections::secret::{Secret, Use};
 use crate::{Instant, PeerAddress};
@@ -14,6 +14,30 @@ use crate::{Instant, PeerAddress};
 pub(super) const COOKIE_PERIOD_NANOS: u64 = 10_000_000_000;
 /// The most listeners whose cookies an initiator keeps.
 const LISTENERS_MAX: usize = 16;
+
+/// Time between two cookies of a listener, on average: 20,000 a second. Under a flood of requests
+/// from forged addresses the others are dropped, which costs less than their answers.
+const SENT_EVERY_NANOS: u64 = 50_000;
+/// Cookies of the time to come that may be sent at once: 2,000.
+const SENT_AHEAD_NANOS: u64 = 100_000_000;
+
+/// The rate at which a listener sends cookies: a token bucket, as the time at which it is full.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct CookieRate {
+    full_at: Instant,
+}
+
+impl CookieRate {
+    /// Whether one more cookie may be sent now. Takes it.
+    pub(super) fn take(&mut self, now: Instant) -> bool {
+        let full_at = self.full_at.max(now).after_nanos(SENT_EVERY_NANOS);
+        let may = full_at <= now.after_nanos(SENT_AHEAD_NANOS);
+        if may {
+            self.full_at = full_at;
+        }
+        may
+    }
+}
 
 /// A cookie that an initiator keeps.
 #[derive(Clone, Copy, Debug)]

@@ -96,6 +96,7 @@ impl Agent<'_> {
                 self.reply(ConnectReply::reject(from, nonce, RejectReason::Refused));
                 Err(DropReason::UnknownConnection)
             }
+            _ if !proves && !self.cookie_rate.take(now) => Err(DropReason::NoRoom),
             _ if !proves => {
                 let cookie = cookie(&self.secret, now, from);
                 self.stats.cookies_sent += 1;

@@ -24,7 +24,7 @@ mod transmit;
 use crate::collections::secret::Secret;
 use crate::wire::{ConnectKind, ConnectPacket};
 use crate::{ConfigError, DropReason, Instant, PeerAddress, PeerId};
-use cookies::KnownCookies;
+use cookies::{CookieRate, KnownCookies};
 use exchange::{Role, State};
 use reply::ConnectReply;
 use table::ExchangeTable;
@@ -48,6 +48,8 @@ pub struct Agent<'s> {
     backlog: u32,
     /// Cookies of listeners, for the requests of this side.
     cookies: KnownCookies,
+    /// The rate of cookies for the requests of others.
+    cookie_rate: CookieRate,
     replies: heapless::Deque<ConnectReply, REPLIES_MAX>,
     stats: AgentStats,
 }
@@ -67,8 +69,17 @@ impl<'s> Agent<'s> {
         let table = ExchangeTable::new(storage, config.slots()?, &secret)
             .ok_or(ConfigError::Storage("exchanges"))?;
         let (cookies, replies) = (KnownCookies::default(), heapless::Deque::new());
-        let stats = AgentStats::default();
-        Ok(Self { config: *config, secret, table, backlog: 0, cookies, replies, stats })
+        let (cookie_rate, stats) = (CookieRate::default(), AgentStats::default());
+        Ok(Self {
+            config: *config,
+            secret,
+            table,
+            backlog: 0,
+            cookies,
+            cookie_rate,
+            replies,
+            stats,
+        })
     }
 
     /// Ends an exchange in any state, for example because its endpoint is closed. The other side is

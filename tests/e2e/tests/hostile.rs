@@ -32,15 +32,16 @@ const COUNTED: Duration = Duration::from_millis(1_500);
 /// (`core/tests/hostile/beside.rs`); here five processes share the cores.
 const KEPT: f64 = 0.6;
 /// The least part of the messages beside a flood to a closed port that are left beside a flood to
-/// the listener. The programs share the cores with the sender of the flood in both. Half of the
-/// requests are answered with a cookie, which a closed port is not: about a fifth of the messages.
-const KEPT_OF_CLOSED: f64 = 0.7;
+/// the listener. The programs share the cores with the sender of the flood in both. A closed port
+/// sends no cookies.
+const KEPT_OF_CLOSED: f64 = 0.8;
 /// Most comparisons of the two. Other work on the machine may slow any of their parts.
 const FLOOD_ATTEMPTS: u32 = 4;
 /// A port without a socket.
 const CLOSED_PORT: u16 = 9;
-/// The most memory that a listener may take more beside a flood of requests, in bytes. Pages of its
-/// connection's buffers count, too.
+/// The most memory that a listener takes more beside a flood of requests, in bytes. Pages of its
+/// connection's buffers count, too, which are some mebibytes more in some runs, also without a
+/// flood.
 const FLOOD_GROWTH: u64 = 1 << 20;
 /// The longest wait of a new peer for the end of its first message.
 const NEW_PEER: Duration = Duration::from_millis(100);
@@ -315,17 +316,17 @@ fn root_a_flood_of_forged_requests_leaves_connections_as_they_are() -> anyhow::R
         let route = Program::new("ip").args(["route", "add", "default", "via", &gateway]);
         fixture.program(Side::A, route)?.run(TIMEOUT)?.success()?;
         let (_, before) = counted_on_connection(&fixture, mode, Flood::None)?;
-        let mut most: f64 = 0.0;
+        let (mut most, mut growth) = (0.0_f64, u64::MAX);
         let mut attempts = 0;
-        while most < KEPT_OF_CLOSED && attempts < FLOOD_ATTEMPTS {
+        while (most < KEPT_OF_CLOSED || growth > FLOOD_GROWTH) && attempts < FLOOD_ATTEMPTS {
             let (first, _) = counted_on_connection(&fixture, mode, Flood::ClosedPort)?;
             let (beside, after) = counted_on_connection(&fixture, mode, Flood::Listener)?;
             let (last, _) = counted_on_connection(&fixture, mode, Flood::ClosedPort)?;
-            let growth = after.saturating_sub(before);
-            ensure!(growth <= FLOOD_GROWTH, "the flood has taken {growth} bytes");
+            growth = growth.min(after.saturating_sub(before));
             most = most.max(beside as f64 / first.min(last) as f64);
             attempts += 1;
         }
+        ensure!(growth <= FLOOD_GROWTH, "{mode}: the flood takes {growth} bytes at the least");
         ensure!(most >= KEPT_OF_CLOSED, "{mode}: {most:.2} of the messages are left at the most");
     }
     Ok(())

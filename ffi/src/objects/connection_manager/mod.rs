@@ -32,6 +32,10 @@ use turns::{Turns, Woken};
 
 /// Longest wait of [`ConnectionManager::close`] for acknowledgements.
 const LINGER: Duration = Duration::from_millis(500);
+/// Pause of the thread after a turn in which more requests came than are answered. The packets of
+/// the pause take one turn. Without it each packet of a flood wakes the thread, which then takes
+/// the processor from the application's thread.
+const FLOOD_PAUSE: Duration = Duration::from_micros(500);
 /// Most requests of endpoints with one address that are under way at once.
 const CONNECTS_MAX: u32 = 1024;
 
@@ -129,15 +133,17 @@ fn run(turns: &Turns, sockets: &Sockets) {
     let mut woken = Woken { errors: true };
     while turns.go_on() {
         let now = now();
-        serve(turns, sockets, now, woken);
+        if serve(turns, sockets, now, woken) {
+            std::thread::sleep(FLOOD_PAUSE);
+        }
         woken = turns.sleep(now, || next_due(turns, sockets));
     }
 }
 
-/// One turn of every socket.
-fn serve(turns: &Turns, sockets: &Sockets, now: Instant, woken: Woken) {
+/// One turn of every socket. Whether more requests came than are answered.
+fn serve(turns: &Turns, sockets: &Sockets, now: Instant, woken: Woken) -> bool {
     let _turn = turns.begin();
-    open_sockets(sockets).iter().for_each(|socket| socket.serve(now, woken));
+    open_sockets(sockets).iter().fold(false, |flooded, socket| flooded | socket.serve(now, woken))
 }
 
 /// When the next turn is due without a packet.

@@ -21,7 +21,7 @@ use ofi_xdp_core::cm::{
     AgentConfig, AnswerError, CONNECT_PACKET_MAX, ConnectError, ConnectEvent, RejectReason,
     RequestId,
 };
-use ofi_xdp_core::{AgentBox, Instant, PeerId};
+use ofi_xdp_core::{AgentBox, DropReason, Instant, PeerId};
 
 use super::turns::{Turns, Woken};
 use crate::sys::clock::now;
@@ -250,16 +250,16 @@ impl CmSocket {
     }
 
     /// One turn of the thread: packets in, messages of ICMP if `woken` by some, time-outs, packets
-    /// out, events.
-    pub(super) fn serve(self: &Arc<Self>, now: Instant, woken: Woken) {
-        let deliveries = {
+    /// out, events. Whether more requests came than the agent answers.
+    pub(super) fn serve(self: &Arc<Self>, now: Instant, woken: Woken) -> bool {
+        let (flooded, deliveries) = {
             let mut state = self.lock();
-            self.receive(&mut state, now);
+            let flooded = self.receive(&mut state, now);
             if woken.errors {
                 self.receive_errors(&mut state, now);
             }
             self.transmit(&mut state, now);
-            Self::events(&mut state, now)
+            (flooded, Self::events(&mut state, now))
         };
         for delivery in deliveries {
             match delivery {
@@ -267,6 +267,7 @@ impl CmSocket {
                 Delivery::Request(sink, request, data) => sink.requested(self, request, &data),
             }
         }
+        flooded
     }
 
     /// Runs `call`, sends the packets that follow from it, and shows the thread an earlier timer.
@@ -286,15 +287,18 @@ impl CmSocket {
         Ok(result)
     }
 
-    /// Passes packets to the agent, [`BATCH`] at most: the rest keeps the socket readable.
-    fn receive(&self, state: &mut State, now: Instant) {
+    /// Passes packets to the agent, [`BATCH`] at most: the rest keeps the socket readable. Whether
+    /// a request found no room.
+    fn receive(&self, state: &mut State, now: Instant) -> bool {
         let mut packet = [0; CONNECT_PACKET_MAX];
+        let mut no_room = false;
         for _ in 0..BATCH {
             match self.socket.recv_from(&mut packet) {
                 Ok((len, from)) => {
                     let bytes = packet.get(..len).unwrap_or_default();
                     // Refused packets are counted by the agent.
-                    let _ = state.agent.with_mut(|agent| agent.ingest(now, from.into(), bytes));
+                    let taken = state.agent.with_mut(|agent| agent.ingest(now, from.into(), bytes));
+                    no_room |= taken == Err(DropReason::NoRoom);
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
@@ -302,6 +306,7 @@ impl CmSocket {
                 Err(_) => self.receive_errors(state, now),
             }
         }
+        no_room
     }
 
     /// Takes messages of ICMP about packets of this socket, [`BATCH`] at most.

@@ -29,8 +29,8 @@ fn lingering() -> (OwnedFd, TcpStream) {
     (stream.into(), listener.accept().unwrap().0)
 }
 
-/// Closes a descriptor in a thread of its own, which blocks if no one else holds the connection: the
-/// broker may have closed its copy already.
+/// Closes a descriptor in a thread of its own, which blocks if no one else holds the connection:
+/// the broker may have closed its copy already.
 fn close_apart(slow: OwnedFd) -> JoinHandle<()> {
     std::thread::spawn(move || drop(slow))
 }
