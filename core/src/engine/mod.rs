@@ -203,7 +203,14 @@ impl<'s> Engine<'s> {
     #[must_use]
     #[inline]
     pub fn wants_transmit(&self) -> bool {
-        self.has_packet() || self.sender.has_datagrams()
+        self.has_packet() || self.datagrams_waiting() > 0
+    }
+
+    /// Datagrams that wait for the next burst.
+    #[must_use]
+    #[inline]
+    pub const fn datagrams_waiting(&self) -> u32 {
+        self.sender.datagrams_waiting()
     }
 
     /// Whether a connection or a stateless answer may have a packet to give.

@@ -19,6 +19,15 @@ use crate::sys::abi::{ADDR_NONE, fi_addr_t};
 use crate::sys::clock::now;
 use crate::sys::errno::Error;
 
+/// Whether the datagram that was posted last waits for others, so that the kernel takes a batch in
+/// one call. The next post or poll sends it: after `FI_MORE` another post follows at once, and an
+/// application that has not read the completion of an earlier datagram polls for it.
+#[inline]
+fn datagram_waits(engine: &Engine<'_>, more: bool) -> bool {
+    (more || engine.has_send_completion())
+        && engine.datagrams_waiting() < u32::from(Budget::POST.tx_packets)
+}
+
 impl Runtime {
     /// Posts an operation with a peer, and sends it if it need not wait for others. The name of a
     /// deferred operation.
@@ -81,9 +90,7 @@ impl Runtime {
             if deferred {
                 engine.defer(id, signal);
             }
-            // The next post, or progress, sends a datagram that others follow (`FI_MORE`): one
-            // batch, one call of the kernel.
-            let waits = more && form == SendForm::Datagram;
+            let waits = form == SendForm::Datagram && datagram_waits(engine, more);
             let sends = !waits && engine.wants_transmit();
             let time = sends.then(|| if fresh { time } else { now() });
             Ok::<_, Error>((deferred.then_some(DeferredId::Op(id)), time))

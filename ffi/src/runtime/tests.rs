@@ -9,6 +9,7 @@ use ofi_xdp_datapath::PortConfig;
 use super::*;
 use crate::runtime::memory::Buffer;
 use crate::runtime::peer_link::Observer;
+use crate::sys::abi::fi_addr_t;
 use crate::sys::param;
 use crate::wait::alarm::Alarm;
 use crate::wait::wait_fd::Wait;
@@ -133,44 +134,68 @@ fn polls_without_a_packet_are_unproductive_until_one_arrives() {
     assert_eq!(spin_yield::unproductive(), Duration::ZERO);
 }
 
-/// A post of datagrams that others followed sends them all: the application has not paused.
-#[test]
-fn a_long_burst_is_no_pause_of_the_application() {
+/// A runtime of datagrams, and its own address in its vector.
+fn datagram_runtime() -> (Arc<Runtime>, fi_addr_t) {
     let config = Config { peers: 4, datagrams: true, ..Config::new(ofi_xdp_checksum::crc32c) };
     let (runtime, _) = runtime(config, false, &Arc::new(Wait::new().unwrap()));
     let at = runtime.lock().port.local_addr();
     let peer = runtime.av.insert(at).unwrap();
-    let post = |more| {
-        let request = Request {
-            buffer: Buffer::EMPTY,
-            peer,
-            context: Context(1),
-            flags: OpFlags::Default,
-            kind: RequestKind::Send { tag: None, data: None },
-        };
-        let options = OpOptions {
-            inject: false,
-            signal: true,
-            more,
-            fence: false,
-            deferred: false,
-            form: SendForm::Datagram,
-            connected: None,
-        };
-        runtime.post(&request, &options).unwrap();
+    (runtime, peer)
+}
+
+/// Posts an empty datagram.
+fn post_datagram(runtime: &Runtime, peer: fi_addr_t, more: bool) {
+    let request = Request {
+        buffer: Buffer::EMPTY,
+        peer,
+        context: Context(1),
+        flags: OpFlags::Default,
+        kind: RequestKind::Send { tag: None, data: None },
     };
-    let seen = || {
-        let state = runtime.lock();
-        (state.polls, state.engine.with(|engine| engine.stats().packets_sent))
+    let options = OpOptions {
+        inject: false,
+        signal: true,
+        more,
+        fence: false,
+        deferred: false,
+        form: SendForm::Datagram,
+        connected: None,
     };
+    runtime.post(&request, &options).unwrap();
+}
+
+fn packets_sent(runtime: &Runtime) -> u64 {
+    runtime.lock().engine.with(|engine| engine.stats().packets_sent)
+}
+
+/// A post of datagrams that others followed sends them all: the application has not paused.
+#[test]
+fn a_long_burst_is_no_pause_of_the_application() {
+    let (runtime, peer) = datagram_runtime();
     let burst = 32;
-    (1..burst).for_each(|_| post(true));
-    let (before, unsent) = seen();
-    post(false);
-    let (after, sent) = seen();
-    assert_eq!(sent - unsent, burst);
+    (1..burst).for_each(|_| post_datagram(&runtime, peer, true));
+    let before = runtime.lock().polls;
+    let unsent = packets_sent(&runtime);
+    post_datagram(&runtime, peer, false);
+    let after = runtime.lock().polls;
+    assert_eq!(packets_sent(&runtime) - unsent, burst);
     assert!(after.last > before.last);
     assert_eq!(after.series, 0, "a post is no poll");
+}
+
+/// The first datagram leaves at once. Those behind it wait for a poll, or for a batch.
+#[test]
+fn datagrams_wait_while_a_completion_is_unread() {
+    let (runtime, peer) = datagram_runtime();
+    for expected in [1, 1, 1] {
+        post_datagram(&runtime, peer, false);
+        assert_eq!(packets_sent(&runtime), expected);
+    }
+    runtime.poll_sources(&[], None);
+    assert_eq!(packets_sent(&runtime), 3);
+    let batch = u64::from(Budget::POST.tx_packets);
+    (0..=batch).for_each(|_| post_datagram(&runtime, peer, true));
+    assert_eq!(packets_sent(&runtime), 3 + batch);
 }
 
 /// What a connected endpoint learned: that its connection has opened, and that it has ended.

@@ -37,15 +37,16 @@ impl Sender<'_> {
         let op = TxOp::posted(&common, TxKind::Message(envelope), len);
         let (slot, generation) = self.ops.alloc_entry(POSTED, op).ok_or(PostError::Again)?;
         self.datagrams.push_back(&mut self.ops, slot);
+        self.datagrams_waiting += 1;
         let id = slot.id(generation);
         memory.attach_op(id, buffer);
         Ok(id)
     }
 
-    /// Whether a datagram waits to be sent.
+    /// Datagrams that wait to be sent.
     #[inline]
-    pub(crate) fn has_datagrams(&self) -> bool {
-        !self.datagrams.is_empty()
+    pub(crate) const fn datagrams_waiting(&self) -> u32 {
+        self.datagrams_waiting
     }
 
     /// Writes the oldest datagram into `packet`, and ends it. One whose peer was removed ends in
@@ -58,6 +59,7 @@ impl Sender<'_> {
     ) -> Option<Transmit> {
         // bound: the posted datagrams
         while let Some(slot) = self.datagrams.pop_front(&mut self.ops) {
+            self.datagrams_waiting -= 1;
             let (peer, len) = (self.ops[slot].peer, self.ops[slot].total as usize);
             let address = cx.table.peer_slot(peer).map(|peer| cx.table[peer].address());
             let (Some(address), Some(into)) = (address, packet.get_mut(..len)) else {

@@ -47,6 +47,8 @@ pub(super) struct Sender<'s> {
     posted_slots: u32,
     /// Datagrams to be sent.
     datagrams: List<OpSlot>,
+    /// The length of `datagrams`.
+    datagrams_waiting: u32,
 }
 
 impl<'s> Sender<'s> {
@@ -58,7 +60,15 @@ impl<'s> Sender<'s> {
         posted_slots: u32,
     ) -> Self {
         let (searches, datagrams) = (Searches::default(), List::default());
-        Self { ops, in_flight, searches, responders_spare, posted_slots, datagrams }
+        Self {
+            ops,
+            in_flight,
+            searches,
+            responders_spare,
+            posted_slots,
+            datagrams,
+            datagrams_waiting: 0,
+        }
     }
 }
 

@@ -52,7 +52,7 @@ pub struct Arguments {
     /// The provider: others are measured, not compared
     #[arg(long, default_value = "xdp")]
     provider: String,
-    /// The tier or mode of the provider `xdp`; may be given more than once
+    /// The tier or mode of `xdp`, also below a utility provider; may be given more than once
     #[arg(long, value_enum, default_values = ["skb", "udp"])]
     mode: Vec<XdpMode>,
     /// Sets of runfabtests.sh
@@ -61,6 +61,13 @@ pub struct Arguments {
     /// Only tests with this in their command line
     #[arg(long, value_name = "TEXT")]
     filter: Option<String>,
+}
+
+impl Arguments {
+    /// Whether the packets are those of the provider `xdp`, also below a utility provider.
+    fn is_ours(&self) -> bool {
+        self.provider.split(';').next() == Some("xdp")
+    }
 }
 
 /// The end of a test.
@@ -126,13 +133,13 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<bool> {
     let tests: Vec<Test> = tests.into_iter().filter(wanted).collect();
     ensure!(!tests.is_empty(), "no test has this name");
     let ours = arguments.provider == "xdp";
-    let modes = if ours { arguments.mode.as_slice() } else { &[XdpMode::Auto] };
+    let modes = if arguments.is_ours() { arguments.mode.as_slice() } else { &[XdpMode::Auto] };
     let (mut all, mut named) = (Outcomes::default(), 0);
     for &mode in modes {
         let bench = Bench::new(arguments, mode)?;
         let outcomes = bench.run(&tests, ours)?;
         let Outcomes { pass, not_run, fail, surprises } = outcomes;
-        let tier = if ours { mode.as_str() } else { "its own" };
+        let tier = if arguments.is_ours() { mode.as_str() } else { "its own" };
         println!(
             "\n{}, tier {tier}: {pass} pass, {not_run} not run, {fail} fail of {}\n",
             arguments.provider,
@@ -191,7 +198,7 @@ impl<'a> Bench<'a> {
                 }
             }
         }
-        if ours && outcomes.pass > 0 && self.arguments.filter.is_none() {
+        if self.arguments.is_ours() && outcomes.pass > 0 && self.arguments.filter.is_none() {
             let Carried { through_xdp, through_udp, .. } = carried;
             println!("{through_xdp} packets through AF_XDP, {through_udp} through kernel sockets");
             carried.prove(1, self.mode)?;
@@ -249,7 +256,7 @@ impl<'a> Bench<'a> {
                 .arg(path),
         };
         let program = program.args(rest).args(["-p", provider]).inside(self.hosts.host(side))?;
-        if provider != "xdp" && !provider.starts_with("xdp;") {
+        if !self.arguments.is_ours() {
             return Ok(program);
         }
         let interface = self.hosts.link(0).interface.as_str();
