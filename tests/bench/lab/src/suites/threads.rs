@@ -57,7 +57,7 @@ pub fn threads(quick: bool) -> anyhow::Result<Vec<Record>> {
             records.extend(record.map(|record| Record {
                 operation: Some(format!("{count} {form}")),
                 link: Some(String::from("one host")),
-                ..record.in_unit("/s")
+                ..record.in_unit("1/s")
             }));
         }
     }
