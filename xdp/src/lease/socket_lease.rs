@@ -25,6 +25,10 @@ use crate::xsk::socket::XskSocket;
 /// The usual reason for the end of a redirection.
 const DETACHED: &str = "the XDP program was detached";
 
+/// Bytes of the longest IP packet that is a datagram of an application for certain, and no batch:
+/// Ethernet's MTU. `core` makes no shorter batches of datagrams.
+const DATAGRAM_MAX: usize = 1500;
+
 /// The holder of the redirection.
 #[derive(Debug)]
 enum Program {
@@ -105,6 +109,10 @@ impl Lease {
         let socket = &self.socket;
         let room = if socket.multi_buffer() { usize::MAX } else { request.layout.room() };
         let longest = room.min(request.longest as usize).saturating_sub(headers::ETHERNET_LEN);
+        // In generic mode a batch arrives as one packet. The sender of datagrams does not know what
+        // their receiver takes for one.
+        let batches = request.any_payload && self.mode == XskMode::Skb;
+        let longest = if batches { longest.min(DATAGRAM_MAX) } else { longest };
         let longest = u32::try_from(longest).unwrap_or(u32::MAX);
         let queue = socket.queue();
         program.claim =

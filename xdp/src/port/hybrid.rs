@@ -102,7 +102,7 @@ impl HybridPort {
             // A peer's packets may all come to one socket.
             let port_packets = xdp.sockets.first.port_packets();
             limits.port_packets = limits.port_packets.min(port_packets);
-            xdp.prepare(config.mode, &udp, limits.payload_max);
+            xdp.prepare(config, &udp, limits.payload_max);
             if xdp.kernel_batch.is_none() {
                 limits.coverage = ChecksumCoverage::Whole;
             }

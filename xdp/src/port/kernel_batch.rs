@@ -4,8 +4,8 @@
 //! Where the kernel copies frames from and to an `AF_XDP` socket, each frame has the whole cost of
 //! a packet. A batch of packets (`UDP_SEGMENT`, udp(7)) costs little more than one packet, and
 //! crosses a virtual link in one piece. Therefore packets that are nearly full are queued in the
-//! kernel port's batches. At the flush, short batches move to the `AF_XDP` socket, which is faster
-//! for a few packets.
+//! kernel port's batches, and datagrams of any length behind the first few of a round. At the
+//! flush, short batches move to the `AF_XDP` socket, which is faster for a few packets.
 //!
 //! In: each packet. Out: whether it joins a batch. Caller: `xdp_half.rs`. Bounds: those of the two
 //! sockets.
@@ -17,9 +17,16 @@ use ofi_xdp_core::{Destination, Transmit};
 /// an MTU below some 780 bytes there are no batches.
 const LEN_MIN: usize = HEAD_CHECKSUM_FROM;
 
+/// Datagrams of a round that are no batch yet: for so few the `AF_XDP` socket is faster.
+const FEW: u16 = 3;
+
 /// State of the kernel batches.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct KernelBatch {
+    /// Whether packets are datagrams of an application, of which the kernel protects any length.
+    datagrams: bool,
+    /// Packets since the last flush.
+    round: u16,
     /// Whether the last packet joined a batch; the next one usually does, too.
     likely: bool,
     /// Destination of the last batch. All later packets for it follow the batch until the flush,
@@ -29,6 +36,11 @@ pub(super) struct KernelBatch {
 }
 
 impl KernelBatch {
+    /// No batch yet.
+    pub(super) const fn new(datagrams: bool) -> Self {
+        Self { datagrams, round: 0, likely: false, ordered_after: None }
+    }
+
     /// Whether the next packet should be written into the batches, because it will probably stay
     /// there.
     pub(super) const fn is_likely(&self) -> bool {
@@ -37,7 +49,8 @@ impl KernelBatch {
 
     /// Whether a packet joins the batches.
     pub(super) fn takes(&mut self, transmit: Transmit) -> bool {
-        self.likely = transmit.len >= LEN_MIN;
+        self.likely = transmit.len >= LEN_MIN || (self.datagrams && self.round >= FEW);
+        self.round = self.round.saturating_add(1);
         if self.likely {
             self.ordered_after = Some(transmit.to);
         }
@@ -46,6 +59,6 @@ impl KernelBatch {
 
     /// Ends the rule of order: every batch leaves with the flush that follows.
     pub(super) const fn end_round(&mut self) {
-        self.ordered_after = None;
+        (self.round, self.ordered_after) = (0, None);
     }
 }

@@ -13,7 +13,7 @@ use super::other_queue::OtherQueue;
 use super::xsk_ports::XskPorts;
 use crate::af_xdp::kernel_hint::KernelRxHint;
 use crate::af_xdp::port::XskTransmit;
-use crate::config::Mode;
+use crate::config::{Mode, PortConfig};
 use crate::host::route::table::Routes;
 use crate::stats::PortStats;
 use crate::tier::status::{PortStatus, Tier, XskMode};
@@ -43,13 +43,13 @@ impl XdpHalf {
     }
 
     /// Prepares for packets of at most `payload_max` bytes. Turns GSO batches on where the kernel
-    /// copies frames and `mode` leaves the choice.
-    pub(super) fn prepare(&mut self, mode: Mode, udp: &UdpPort, payload_max: usize) {
+    /// copies frames and the mode leaves the choice.
+    pub(super) fn prepare(&mut self, config: &PortConfig, udp: &UdpPort, payload_max: usize) {
         // A restored half, perhaps on another device, may take shorter packets than promised.
         self.is_direct = self.sockets.is_one() && self.sockets.payload_max() >= payload_max;
         let copies = self.sockets.first.mode() != XskMode::Zerocopy;
-        let useful = mode == Mode::Auto && copies && udp.supports_gso();
-        self.kernel_batch = useful.then(KernelBatch::default);
+        let useful = config.mode == Mode::Auto && copies && udp.supports_gso();
+        self.kernel_batch = useful.then(|| KernelBatch::new(config.any_payload));
     }
 
     /// Offers a buffer of the kernel socket's batches to `fill`. A packet that is too short for a

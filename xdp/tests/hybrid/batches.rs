@@ -6,10 +6,10 @@ use std::thread;
 use std::time::Duration;
 
 use ofi_xdp_core::wire::{Flags, RecordKind, cover_whole, seal};
-use ofi_xdp_core::{ChecksumCoverage, Datagram, Port};
-use ofi_xdp_datapath::{Mode, Tier, XskMode};
+use ofi_xdp_core::{ChecksumCoverage, Datagram, Destination, Port, Transmit, Transmitted};
+use ofi_xdp_datapath::{HybridPort, Mode, PortConfig, Tier, XskMode};
 
-use crate::common::{Hosts, V4, eventually, learn_hops, now, packet, send, skipped, to};
+use crate::common::{Hosts, V4, config, eventually, learn_hops, now, packet, send, skipped, to};
 use crate::sent_since;
 
 #[test]
@@ -60,6 +60,62 @@ fn root_in_auto_mode_long_batches_leave_by_the_kernel() {
         missing.is_empty()
     });
     assert_eq!(server.stats().xsk_rejected, 0);
+}
+
+/// Sends `count` datagrams of an application, as `core` does.
+fn send_datagrams(port: &mut HybridPort, to: Destination, len: usize, count: u16) {
+    for number in 0..count {
+        let fill = |buffer: &mut [u8]| {
+            buffer[..len].copy_from_slice(&packet(number, len));
+            Some(Transmit { len, to, receive_max: 1472 })
+        };
+        assert_eq!(port.transmit(fill), Ok(Transmitted::Sent));
+    }
+    port.flush().unwrap();
+}
+
+/// A batch of short datagrams arrives in pieces, also where packets may be longer than the batch.
+/// So does a datagram that is as long as a batch.
+#[test]
+fn root_datagrams_of_a_batch_arrive_one_by_one() {
+    if skipped() {
+        return;
+    }
+    for mtu in [1500, 9000] {
+        let hosts = Hosts::with_mtu(mtu);
+        let open = |host: usize, mode| {
+            let config = PortConfig { any_payload: true, ..config(V4[host], mode) };
+            hosts.on(host, || HybridPort::open(&config).unwrap())
+        };
+        let modes = [Mode::Auto, Mode::Udp];
+        for (client_mode, server_mode) in modes.iter().flat_map(|a| modes.map(|b| (*a, b))) {
+            let (mut client, mut server) = (open(0, client_mode), open(1, server_mode));
+            learn_hops(&mut client, &mut server);
+            let address = to(0, server.local_addr());
+            let longest = client.limits().payload_max.min(4000);
+            for (len, count, sent) in [(64, 32, [3, 29, 1]), (longest, 1, [1, 0, 0])] {
+                let before = *client.stats();
+                send_datagrams(&mut client, address, len, count);
+                let [by_xdp, by_kernel, calls] = sent;
+                let by_tier = if client_mode == Mode::Udp {
+                    [0, by_xdp + by_kernel, 1]
+                } else {
+                    [by_xdp, by_kernel, calls]
+                };
+                let context = format!("{mtu}, {client_mode} to {server_mode}, {len} bytes");
+                assert_eq!(sent_since(&client, before), by_tier, "{context}");
+                let mut missing: Vec<_> = (0..count).map(|number| packet(number, len)).collect();
+                eventually(&context, || {
+                    let mut sink = |datagram: Datagram<'_>| {
+                        let known = missing.iter().position(|bytes| *bytes == datagram.bytes);
+                        missing.remove(known.expect("a datagram as it was sent"));
+                    };
+                    server.receive(now(), 64, &mut sink).unwrap();
+                    missing.is_empty()
+                });
+            }
+        }
+    }
 }
 
 /// A packet with a segment, and with a checksum over its head alone.

@@ -11,10 +11,10 @@ use crate::peer::operation::{POSTED, TxKind, TxOp};
 use crate::wire::Envelope;
 use crate::{Destination, Gather, Memory, OpError, OpId, PostError, SendRequest, Source, Transmit};
 
-/// The longest datagram that a receiver of this kind takes for one packet, in bytes: that of the
-/// largest MTU, 9,000. What the receiver takes is not known, and a batch must be longer. A receiver
-/// that is a plain socket gets a batch in pieces from its kernel.
-const DATAGRAM_MAX: u16 = 8972;
+/// The longest datagram that a receiver of this kind takes for one packet, in bytes, where a batch
+/// may reach it in one piece: that of Ethernet's MTU of 1,500. A batch must be longer. The kernel
+/// of the receiver takes longer datagrams, and cuts batches apart.
+const DATAGRAM_MAX: u16 = 1472;
 
 impl Sender<'_> {
     /// See [`Engine::post_datagram`](crate::Engine::post_datagram).

@@ -79,7 +79,7 @@ impl HybridPort {
     pub(super) fn restore(&mut self, mut xdp: XdpHalf) {
         xdp.describe(&mut self.status);
         self.status.why_not_better.clear();
-        xdp.prepare(self.config.mode, &self.udp, self.limits.payload_max);
+        xdp.prepare(&self.config, &self.udp, self.limits.payload_max);
         self.change_sources(|port| {
             port.recovery = None;
             // With the connected socket, the kernel would join packets before the XDP program sees
