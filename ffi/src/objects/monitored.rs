@@ -159,11 +159,21 @@ impl Monitored {
         Ok(())
     }
 
+    /// Packets wake the thread no more.
+    fn hand_back(&self, wait: &Wait) -> Result<(), Error> {
+        self.endpoint.descriptors(|descriptor| wait.remove(descriptor))?;
+        self.endpoint.hand_back();
+        Ok(())
+    }
+
     fn turn(&mut self, time: Instant, woken: bool, wait: &Wait) -> Result<(), Error> {
         let before = self.takeover.driver();
         let Some(seen) = self.endpoint.observe(time, before != Driver::Application) else {
-            self.takeover.observe_later(time);
+            let driver = self.takeover.observe_later(time, self.endpoint.is_polled());
             self.next = self.takeover.next(time, false);
+            if before != driver && driver == Driver::Application {
+                self.hand_back(wait)?;
+            }
             return Ok(());
         };
         if std::mem::replace(&mut self.packets, seen.packets) != seen.packets {
@@ -177,10 +187,7 @@ impl Monitored {
                 let id = self.endpoint.id();
                 self.endpoint.descriptors(|descriptor| wait.add_named(descriptor, id))?;
             }
-            (Driver::Thread | Driver::Standby, Driver::Application) => {
-                self.endpoint.descriptors(|descriptor| wait.remove(descriptor))?;
-                self.endpoint.hand_back();
-            }
+            (Driver::Thread | Driver::Standby, Driver::Application) => self.hand_back(wait)?,
             _ => {}
         }
         if driver != Driver::Thread {

@@ -20,7 +20,8 @@
 //!
 //! *Taken over*, packets wake the thread, and no timer of this module runs. The application's own
 //! polls still move packets. So an application that polls now and then stays taken over, and one
-//! that polls again loses the thread at its next turn.
+//! that polls again loses the thread at its next turn, also if it holds the lock then: on a common
+//! core the thread has interrupted one of its calls.
 //!
 //! *Standing by* is part of taken over: the application polled a moment ago, or sleeps in a wait
 //! call, after pauses. Packets do not wake the thread; it looks again when that is over
@@ -141,17 +142,28 @@ impl Takeover {
         } else if self.is_idle(now) {
             self.driver = Driver::Thread;
         } else {
-            self.observe_later(now);
+            self.observe_later(now, false);
         }
     }
 
     /// The application held the lock at an observation, monitored or after a post: it drives.
-    pub(crate) fn observe_later(&mut self, now: Instant) {
+    /// `polls`: it has polled without pause since the thread drove.
+    pub(crate) fn observe_later(&mut self, now: Instant, polls: bool) -> Driver {
         if self.driver == Driver::Application {
             self.interval = (self.interval * 2).min(CHECK_MAX);
+        } else if polls {
+            self.monitor_from(now);
         } else {
             self.stand_by_after(now);
         }
+        self.driver
+    }
+
+    /// The application drives from `now` on.
+    fn monitor_from(&mut self, now: Instant) {
+        let has_paused = now.since(self.paused_at) < PAUSE_MEMORY;
+        self.driver = Driver::Application;
+        self.interval = if has_paused { CHECK_AFTER_PAUSE } else { CHECK_MIN };
     }
 
     /// Stands by for an application that was awake at `polled`.
@@ -172,14 +184,10 @@ impl Takeover {
         if seen.sleeps && (has_paused || self.is_idle(now)) {
             self.stand_by_after(now);
         } else if (waits || polls) && !self.is_idle(now) {
-            self.driver = Driver::Application;
-            self.interval = if contended {
-                CHECK_MAX
-            } else if has_paused {
-                CHECK_AFTER_PAUSE
-            } else {
-                CHECK_MIN
-            };
+            self.monitor_from(now);
+            if contended {
+                self.interval = CHECK_MAX;
+            }
         } else if is_active {
             self.stand_by_after(seen.polls.last);
         } else {
@@ -333,10 +341,19 @@ mod tests {
     fn an_application_in_a_call_after_a_post_is_observed_again() {
         let mut takeover = Takeover::new(START);
         takeover.update(START, &polled(50, 1, 0)(START, 0), false);
-        takeover.observe_later(START);
+        takeover.observe_later(START, false);
         assert_eq!(takeover.next(START, false), Some(START.after(APP_IDLE_LIMIT)));
         takeover.update(START, &polled(50, 1, 0)(START, 0), false);
         assert_eq!(takeover.driver(), Driver::Thread);
+    }
+
+    /// The thread that finds the lock taken may have interrupted the application on its core.
+    #[test]
+    fn an_application_that_polls_while_it_is_observed_drives() {
+        let mut takeover = Takeover::new(START);
+        takeover.update(START, &polled(50, 1, 0)(START, 0), false);
+        assert_eq!(takeover.observe_later(START, true), Driver::Application);
+        assert_eq!(takeover.next(START, false), Some(START.after(CHECK_AFTER_PAUSE)));
     }
 
     #[test]

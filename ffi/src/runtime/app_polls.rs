@@ -45,6 +45,17 @@ impl AppPolls {
         Self { last: now, series: 0, pauses: 0, thread: 0 }
     }
 
+    /// What a poll that was just recorded shows first: that the application polls without pause, or
+    /// that it has paused.
+    #[inline]
+    pub(super) const fn first_shown(&self) -> Option<bool> {
+        match self.series {
+            1 => Some(false),
+            SERIES_MIN => Some(true),
+            _ => None,
+        }
+    }
+
     /// Leaves out the time in which the call at `now` has sent `packets`: the application did not
     /// pause.
     #[inline]

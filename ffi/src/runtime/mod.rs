@@ -92,6 +92,9 @@ pub(crate) struct Runtime {
     /// The progress thread has taken the runtime over, and packets do not wake it: the application
     /// polls soon, or sleeps in a wait call.
     suspended: AtomicBool,
+    /// Whether the application has polled without pause since the progress thread drove: then it
+    /// drives while it holds the lock.
+    polls: AtomicBool,
 }
 
 struct State {
@@ -221,6 +224,7 @@ impl Runtime {
             has_unmatched: AtomicBool::new(false),
             waiting: AtomicU32::new(0),
             suspended: AtomicBool::new(false),
+            polls: AtomicBool::new(false),
         }))
     }
 
@@ -276,6 +280,9 @@ impl Runtime {
     fn drive(&self, state: &mut State, now: Instant, budget: Budget) {
         let receives = budget.rx_packets > 0;
         let was_idle = receives && state.polls.record(now);
+        if receives && let Some(polls) = state.polls.first_shown() {
+            self.polls.store(polls, Ordering::Relaxed);
+        }
         if receives && self.has_peers_to_name(state) {
             self.name_peers(state);
         }

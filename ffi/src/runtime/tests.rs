@@ -135,16 +135,16 @@ fn polls_without_a_packet_are_unproductive_until_one_arrives() {
 }
 
 /// A runtime of datagrams, and its own address in its vector.
-fn datagram_runtime() -> (Arc<Runtime>, fi_addr_t) {
+pub(crate) fn datagram_runtime(thread: &Arc<Wait>) -> (Arc<Runtime>, fi_addr_t) {
     let config = Config { peers: 4, datagrams: true, ..Config::new(ofi_xdp_checksum::crc32c) };
-    let (runtime, _) = runtime(config, false, &Arc::new(Wait::new().unwrap()));
+    let (runtime, _) = runtime(config, false, thread);
     let at = runtime.lock().port.local_addr();
     let peer = runtime.av.insert(at).unwrap();
     (runtime, peer)
 }
 
 /// Posts an empty datagram.
-fn post_datagram(runtime: &Runtime, peer: fi_addr_t, more: bool) {
+pub(crate) fn post_datagram(runtime: &Runtime, peer: fi_addr_t, more: bool) {
     let request = Request {
         buffer: Buffer::EMPTY,
         peer,
@@ -171,7 +171,7 @@ fn packets_sent(runtime: &Runtime) -> u64 {
 /// A post of datagrams that others followed sends them all: the application has not paused.
 #[test]
 fn a_long_burst_is_no_pause_of_the_application() {
-    let (runtime, peer) = datagram_runtime();
+    let (runtime, peer) = datagram_runtime(&Arc::new(Wait::new().unwrap()));
     let burst = 32;
     (1..burst).for_each(|_| post_datagram(&runtime, peer, true));
     let before = runtime.lock().polls;
@@ -186,7 +186,7 @@ fn a_long_burst_is_no_pause_of_the_application() {
 /// The first datagram leaves at once. Those behind it wait for a poll, or for a batch.
 #[test]
 fn datagrams_wait_while_a_completion_is_unread() {
-    let (runtime, peer) = datagram_runtime();
+    let (runtime, peer) = datagram_runtime(&Arc::new(Wait::new().unwrap()));
     for expected in [1, 1, 1] {
         post_datagram(&runtime, peer, false);
         assert_eq!(packets_sent(&runtime), expected);
@@ -196,6 +196,8 @@ fn datagrams_wait_while_a_completion_is_unread() {
     let batch = u64::from(Budget::POST.tx_packets);
     (0..=batch).for_each(|_| post_datagram(&runtime, peer, true));
     assert_eq!(packets_sent(&runtime), 3 + batch);
+    runtime.close();
+    assert_eq!(packets_sent(&runtime), 3 + batch + 1, "none is left at the end");
 }
 
 /// What a connected endpoint learned: that its connection has opened, and that it has ended.

@@ -9,7 +9,8 @@
 //! A packet that wakes both the application and the thread makes them wait for each other's lock.
 //! So packets do not wake the thread after a post, as most applications poll then, and during a
 //! sleep in a wait call. It looks again [`APP_IDLE_LIMIT`] after the post or the end of the sleep.
-//! A poll that finds nothing under way any more lets packets wake the thread again, at once.
+//! A poll that finds nothing under way any more lets packets wake the thread again, at once. Not so
+//! for datagrams: whether an answer to one is under way is not known.
 
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::Ordering;
@@ -76,8 +77,10 @@ impl Runtime {
     #[cold]
     pub(super) fn set_turn(&self, state: &mut State) {
         if self.is_suspended() {
-            let has_work = state.engine.with(|engine| engine.has_work());
-            if has_work || state.wakers.application_sleeps() {
+            // Of datagrams nothing is ever under way, though an answer may be.
+            let expects =
+                state.engine.with(|engine| engine.has_work() || engine.carries_datagrams());
+            if expects || state.wakers.application_sleeps() {
                 return;
             }
             if state.thread_until != Some(NEVER) {
@@ -131,9 +134,15 @@ impl Runtime {
         self.suspended.load(Ordering::Relaxed)
     }
 
+    /// Whether the application has polled without pause since the thread drove.
+    pub(crate) fn is_polled(&self) -> bool {
+        self.polls.load(Ordering::Relaxed)
+    }
+
     /// The end of a turn of the thread: it drives, and has its next turn at `next`.
     pub(super) fn end_turn(&self, state: &mut State, next: Option<Instant>) {
         state.sleeps = 0;
+        self.polls.store(false, Ordering::Relaxed);
         self.resume(state, next);
     }
 
@@ -164,7 +173,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::runtime::tests::{endpoint_of, port, send_batch};
+    use crate::runtime::tests::{datagram_runtime, endpoint_of, port, post_datagram, send_batch};
     use crate::wait::wait_fd::Wait;
     use crate::wait::waker::Waker;
 
@@ -216,6 +225,20 @@ mod tests {
     }
 
     #[test]
+    fn after_a_datagram_packets_do_not_wake_the_thread_until_it_looks_again() {
+        let thread = Arc::new(Wait::new().unwrap());
+        let (runtime, peer) = datagram_runtime(&thread);
+        runtime.connect_alarm().unwrap();
+        runtime.drive_from_thread(true);
+        post_datagram(&runtime, peer, false);
+        let turn = runtime.lock().thread_until;
+        runtime.poll_sources(&[], None);
+        assert!(runtime.is_suspended());
+        assert_eq!(runtime.lock().thread_until, turn);
+        assert!(turn.is_some_and(|at| at < NEVER));
+    }
+
+    #[test]
     fn a_turn_after_a_post_does_not_wait_for_the_lock() {
         let (runtime, ..) = taken_over();
         runtime.expect_polls(&mut runtime.lock(), now());
@@ -223,6 +246,18 @@ mod tests {
         assert!(runtime.observe(now(), true).is_none());
         drop(locked);
         assert!(runtime.observe(now(), true).is_some_and(|seen| seen.suspended));
+    }
+
+    #[test]
+    fn a_series_of_polls_is_seen_without_the_lock() {
+        let (runtime, ..) = taken_over();
+        assert!((0..100).any(|_| {
+            // Where another thread has the core for long, a poll begins the series anew.
+            runtime.poll_sources(&[], None);
+            runtime.is_polled()
+        }));
+        runtime.drive_from_thread(true);
+        assert!(!runtime.is_polled(), "the thread drove");
     }
 
     #[test]

@@ -421,6 +421,9 @@ fn datagrams(figures: &Figures<'_>, rows: &mut Rows) {
             let ratio = figures.ratio(rate.of(("xdp", mode)), rate.of(("raw-af_xdp", mode)));
             rows.add(DATAGRAMS, what, Least(0.9), ratio, "×");
         }
+        let what = format!("{size} B received a second: auto / raw AF_XDP skb");
+        let ratio = figures.ratio(rate.of(AUTO), rate.of(("raw-af_xdp", "skb")));
+        rows.add(DATAGRAMS, what, Least(0.9), ratio, "×");
         for (name, who) in [("auto", AUTO), ("UDP tier", UDP)] {
             let what = format!("{size} B received a second: {name} / udp");
             let ratio = figures.ratio(rate.of(who), rate.of(("udp", "spin")));
