@@ -94,7 +94,7 @@ pub(crate) struct Runtime {
     suspended: AtomicBool,
     /// Whether the application has polled without pause since the progress thread drove: then it
     /// drives while it holds the lock.
-    polls: AtomicBool,
+    polled: AtomicBool,
 }
 
 struct State {
@@ -224,7 +224,7 @@ impl Runtime {
             has_unmatched: AtomicBool::new(false),
             waiting: AtomicU32::new(0),
             suspended: AtomicBool::new(false),
-            polls: AtomicBool::new(false),
+            polled: AtomicBool::new(false),
         }))
     }
 
@@ -281,7 +281,7 @@ impl Runtime {
         let receives = budget.rx_packets > 0;
         let was_idle = receives && state.polls.record(now);
         if receives && let Some(polls) = state.polls.first_shown() {
-            self.polls.store(polls, Ordering::Relaxed);
+            self.polled.store(polls, Ordering::Relaxed);
         }
         if receives && self.has_peers_to_name(state) {
             self.name_peers(state);

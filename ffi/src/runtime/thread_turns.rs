@@ -136,13 +136,13 @@ impl Runtime {
 
     /// Whether the application has polled without pause since the thread drove.
     pub(crate) fn is_polled(&self) -> bool {
-        self.polls.load(Ordering::Relaxed)
+        self.polled.load(Ordering::Relaxed)
     }
 
     /// The end of a turn of the thread: it drives, and has its next turn at `next`.
     pub(super) fn end_turn(&self, state: &mut State, next: Option<Instant>) {
         state.sleeps = 0;
-        self.polls.store(false, Ordering::Relaxed);
+        self.polled.store(false, Ordering::Relaxed);
         self.resume(state, next);
     }
 
