@@ -4,8 +4,9 @@
 //! Where the kernel copies frames from and to an `AF_XDP` socket, each frame has the whole cost of
 //! a packet. A batch of packets (`UDP_SEGMENT`, udp(7)) costs little more than one packet, and
 //! crosses a virtual link in one piece. Therefore packets that are nearly full are queued in the
-//! kernel port's batches, and datagrams of any length behind the first few of a round. At the
-//! flush, short batches move to the `AF_XDP` socket, which is faster for a few packets.
+//! kernel port's batches. So are datagrams of any length behind the first few of a round, and all
+//! of a round that follows one of many. At the flush, short batches move to the `AF_XDP` socket,
+//! which is faster for a few packets.
 //!
 //! In: each packet. Out: whether it joins a batch. Caller: `xdp_half.rs`. Bounds: those of the two
 //! sockets.
@@ -49,7 +50,8 @@ impl KernelBatch {
 
     /// Whether a packet joins the batches.
     pub(super) fn takes(&mut self, transmit: Transmit) -> bool {
-        self.likely = transmit.len >= LEN_MIN || (self.datagrams && self.round >= FEW);
+        let follows = self.datagrams && (self.likely || self.round >= FEW);
+        self.likely = transmit.len >= LEN_MIN || follows;
         self.round = self.round.saturating_add(1);
         if self.likely {
             self.ordered_after = Some(transmit.to);
@@ -59,6 +61,9 @@ impl KernelBatch {
 
     /// Ends the rule of order: every batch leaves with the flush that follows.
     pub(super) const fn end_round(&mut self) {
+        if self.datagrams {
+            self.likely = self.round > FEW;
+        }
         (self.round, self.ordered_after) = (0, None);
     }
 }

@@ -26,7 +26,7 @@ const BATCH_BYTES_MAX: usize = 65_535 - 48;
 /// Maximum length of a short batch: three packets of Ethernet's MTU.
 const SHORT_BYTES_MAX: usize = 4500;
 /// Most packets of a short batch.
-const SHORT_PACKETS_MAX: u16 = 6;
+const SHORT_PACKETS_MAX: u16 = 4;
 /// Packets that are sent one by one after the kernel refused a batch. If the next attempt fails
 /// again, it costs a hundredth of these packets; if it succeeds, batches are back within
 /// milliseconds.
@@ -54,8 +54,8 @@ impl GsoBatch {
     }
 
     /// Whether the `AF_XDP` socket is the better path, if there is one. Where the kernel copies,
-    /// frames are faster for up to three packets, and for some more short ones. Longer packets take
-    /// several frames each, so there is a limit in bytes.
+    /// frames are faster for up to three packets, and as fast for four short ones. Longer packets
+    /// take several frames each, so there is a limit in bytes.
     fn is_short(&self) -> bool {
         let few = self.count <= SHORT_PACKETS_MAX && self.length <= SHORT_BYTES_MAX;
         few || !self.uses_gso()

@@ -428,3 +428,40 @@ impl fmt::Debug for CmSocket {
         f.debug_struct("CmSocket").field("local", &self.local).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use ofi_xdp_core::PeerAddress;
+    use ofi_xdp_core::wire::{ConnectKind, ConnectPacket};
+
+    use super::*;
+
+    #[derive(Debug)]
+    struct NoSink;
+
+    impl RequestSink for NoSink {
+        fn requested(&self, _: &Arc<CmSocket>, _: NewRequest, _: &[u8]) {}
+    }
+
+    /// The agent sends 2,000 cookies at once.
+    #[test]
+    fn a_flood_of_requests_is_noticed() {
+        let local = "127.0.0.1:0".parse().unwrap();
+        let turns = Arc::new(Turns::new().unwrap());
+        let socket = CmSocket::open(local, Purpose::Listen(8), turns).unwrap();
+        socket.listen(Some(Weak::<NoSink>::new()), 8);
+        let address = PeerAddress::NONE.with_port(4_000);
+        let request = ConnectPacket { address, ..ConnectPacket::new(ConnectKind::Connect, 1, 0) };
+        let mut bytes = [0; CONNECT_PACKET_MAX];
+        let len = request.put(&mut bytes, ofi_xdp_checksum::crc32c).unwrap();
+        let (peer, time) = (UdpSocket::bind(local).unwrap(), now());
+        let flooded = || {
+            for _ in 0..BATCH {
+                peer.send_to(&bytes[..len], socket.local()).unwrap();
+            }
+            socket.serve(time, Woken { errors: false })
+        };
+        let calm = (0..100).take_while(|_| !flooded()).count();
+        assert_eq!(calm, 2_000 / BATCH);
+    }
+}

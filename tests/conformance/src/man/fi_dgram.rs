@@ -3,6 +3,7 @@
 //! datagram is the payload of one UDP packet, so that a socket may be at the other end.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::time::Instant;
 
 use anyhow::{Context as _, Result, ensure};
 
@@ -10,7 +11,7 @@ use crate::abi::{self, FI_ADDR_UNSPEC};
 use crate::fi::{Context, Mem, Message};
 use crate::group::{Group, Node};
 use crate::runner::tests;
-use crate::world::{Setup, World, not_offered, refused};
+use crate::world::{EVENT_TIMEOUT, Setup, World, not_offered, refused};
 
 tests! { "fi_dgram":
     a_datagram_has_the_bytes_that_were_sent
@@ -24,6 +25,7 @@ tests! { "fi_dgram":
     injected_datagrams_arrive
     datagrams_that_are_announced_keep_their_bounds
     a_datagram_that_announces_another_one_leaves_alone_with_progress
+    datagrams_leave_without_another_call
     a_socket_receives_the_bytes_alone
     any_bytes_of_a_socket_arrive
 }
@@ -157,6 +159,31 @@ fn a_datagram_that_announces_another_one_leaves_alone_with_progress(world: &Worl
     group.close()
 }
 
+/// `fi_domain(3)`, `FI_PROGRESS_AUTO`: nothing waits for a call, also where no completion was read.
+fn datagrams_leave_without_another_call(world: &World) -> Result<()> {
+    const COUNT: usize = 5;
+    let progress = abi::FI_PROGRESS_AUTO;
+    let group = world.group(&Setup { progress, ..setup(abi::FI_MSG) })?;
+    let into: Vec<Mem> = (0..COUNT).map(|_| Mem::zeroed(8)).collect();
+    for into in &into {
+        group.post(|| group.b().ep.recv(*into, FI_ADDR_UNSPEC, Context::null()))?;
+    }
+    for number in 0..COUNT {
+        let from = Mem::pattern(8, number as u8);
+        group.a().ep.send(from, group.to_b(), Context::null())?;
+    }
+    let (end, mut came) = (Instant::now() + EVENT_TIMEOUT, 0);
+    while came < COUNT {
+        ensure!(Instant::now() < end, "{came} of {COUNT} datagrams have left");
+        match group.b().cq.read(COUNT) {
+            Ok(events) => came += events.len(),
+            Err(errno) => ensure!(errno.0 == abi::FI_EAGAIN, "{errno}"),
+        }
+    }
+    group.take(group.a(), COUNT)?;
+    group.close()
+}
+
 /// Section `FI_DELIVERY_COMPLETE`: no provider can keep it without an acknowledgment.
 fn levels_that_need_an_acknowledgment_are_refused(world: &World) -> Result<()> {
     let _offered = world.offer(&setup(abi::FI_MSG))?;
@@ -187,7 +214,7 @@ fn with_socket(world: &World) -> Result<(Group, UdpSocket)> {
     address.set_port(0);
     let bind = || UdpSocket::bind(address).context("bind");
     let socket = world.other.as_ref().map_or_else(bind, |host| host.run(bind))?;
-    socket.set_read_timeout(Some(crate::world::EVENT_TIMEOUT))?;
+    socket.set_read_timeout(Some(EVENT_TIMEOUT))?;
     Ok((group, socket))
 }
 
