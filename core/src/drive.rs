@@ -93,7 +93,7 @@ fn drive_datagrams<P: Port, M: Memory>(
     }
     // bound: budget.tx_packets
     let mut burst = engine.burst(now);
-    while progress.transmitted < budget.tx_packets {
+    while progress.transmitted < budget.tx_packets && burst.has_datagram() {
         match port.transmit(|packet| burst.transmit_datagram(packet, memory))? {
             Transmitted::Sent => progress.transmitted = progress.transmitted.saturating_add(1),
             Transmitted::Nothing | Transmitted::Full => break,

@@ -145,6 +145,28 @@ fn a_restarted_peer_resets_operations_under_way_and_is_found_again() {
 }
 
 #[test]
+fn arrivals_change_with_packets_and_connections_and_not_by_idleness() {
+    let mut world = World::new(2, 26, &small(), Faults::NONE);
+    let sender = world.peer(0, 1);
+    assert_eq!(world.nodes[0].engine.arrivals_from(PeerId::NONE), None);
+    let mut seen = vec![world.nodes[0].engine.arrivals_from(sender).unwrap()];
+    for round in 0..4 {
+        if round == 2 {
+            restart(&mut world, 0x4444);
+        }
+        world.recv(0, round, 8);
+        world.send(1, 0, round, pattern(round, 8));
+        assert!(world.run_until(SECOND, |w| w.nodes[0].completions.len() as u64 == round + 1));
+        let arrivals = world.nodes[0].engine.arrivals_from(sender).unwrap();
+        assert!(!seen.contains(&arrivals), "round {round}");
+        world.run(SECOND);
+        assert_eq!(world.nodes[0].engine.connections(), 0, "the peer is idle");
+        assert_eq!(world.nodes[0].engine.arrivals_from(sender), Some(arrivals), "round {round}");
+        seen.push(arrivals);
+    }
+}
+
+#[test]
 fn a_restarted_peer_that_speaks_first_is_accepted_after_a_cookie() {
     let mut world = World::new(2, 25, &small(), Faults::NONE);
     world.recv(1, 1, 8);

@@ -96,6 +96,29 @@ fn a_known_sender_is_named() {
 }
 
 #[test]
+fn each_datagram_names_its_own_sender_whoever_sent_the_last_one() {
+    let mut world = world(4);
+    let (second, third) = (world.peer(1, 2), world.peer(1, 3));
+    let named = |world: &mut World, sender: usize| {
+        world.recv(1, 1, 8);
+        world.send(sender, 1, 0, pattern(1, 8));
+        world.run(SOON);
+        world.completions(1)[0].peer
+    };
+    for (sender, peer) in
+        [(2, second), (2, second), (3, third), (0, PeerId::NONE), (0, PeerId::NONE), (2, second)]
+    {
+        assert_eq!(named(&mut world, sender), peer);
+    }
+    world.nodes[1].engine.remove_peer(second).unwrap();
+    assert_eq!(named(&mut world, 2), PeerId::NONE, "it was removed");
+    let again = world.peer(1, 2);
+    assert_ne!(again, second);
+    assert_eq!([named(&mut world, 2), named(&mut world, 3)], [again, third]);
+    world.audit();
+}
+
+#[test]
 fn a_datagram_to_a_group_is_marked() {
     for posted_first in [true, false] {
         let mut world = world(2);

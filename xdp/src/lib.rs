@@ -20,6 +20,7 @@
 //! | `host/` | interfaces, drivers, routes, neighbours, capabilities |
 //! | `ethtool/` | requests to an interface's driver: rules, hash |
 //! | `headers/` | Ethernet, IP and UDP headers |
+//! | `epoll_set` | one descriptor for several sockets |
 //! | `fork` | descriptors that the child of a fork closes |
 //! | `thread` | a thread of the C library |
 //!
@@ -53,6 +54,7 @@
 
 mod af_xdp;
 mod config;
+mod epoll_set;
 mod error;
 mod ethtool;
 pub mod fork;
@@ -68,8 +70,9 @@ mod tier;
 mod udp;
 mod xsk;
 
+pub use af_xdp::framing::XskTransmit;
 pub use af_xdp::open::{BrokerAccess, XskPortConfig};
-pub use af_xdp::port::{XskPort, XskTransmit};
+pub use af_xdp::port::XskPort;
 pub use config::{
     DEFAULT_BROKER_PATH, Mode, PortConfig, QUEUES_MAX, QueueRange, RingSize, RingSizes, UnknownMode,
 };
@@ -77,7 +80,7 @@ pub use error::{BrokerError, Missing, RingsError, SelfTestError, XskError};
 pub use headers::MacAddress;
 pub use host::card_hash::spread;
 pub use host::features::XdpFeatures;
-pub use host::interfaces::{ChooseError, InterfaceAddress, InterfaceInfo, interfaces};
+pub use host::interfaces::{ChooseError, InterfaceAddress, InterfaceInfo, interfaces, uplink};
 pub use host::netlink::AddressMonitor;
 pub use lease::broker;
 pub use lease::request::SocketRequest;

@@ -20,6 +20,7 @@ use crate::{pgo, setup};
 /// shared dependency other features, so that the tests would see another build.
 const PACKAGES: &[&str] = &[
     "ofi-xdp-ffi",
+    "ofi-xdp-age",
     "ofi-xdp-bench",
     "ofi-xdp-broker",
     "ofi-xdp-e2e",

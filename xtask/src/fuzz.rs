@@ -24,7 +24,7 @@ use crate::workspace::{Workspace, find_command, host};
 pub(crate) const TARGETS: &[&str] = &["decode", "agents", "connections", "ingest", "operations"];
 
 /// How long each runs in an automatic build.
-pub(crate) const SECONDS: u64 = 30;
+pub(crate) const SECONDS: u64 = 20;
 
 /// The release of cargo-fuzz that is installed.
 const CARGO_FUZZ: &str = "cargo-fuzz@0.13.2";

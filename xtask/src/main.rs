@@ -6,6 +6,7 @@
 //! task that needs more than Rust calls [`setup::ensure`] first.
 
 mod aarch64;
+mod age;
 mod artifacts;
 mod bench;
 mod bindings;
@@ -138,6 +139,15 @@ enum Task {
         /// --program NAME, --quick, --latency (`mpi -- --help`)
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENT")]
         arguments: Vec<OsString>,
+    },
+    /// Four hosts with verified traffic, and faults: what grows, and what stops?
+    Age {
+        /// Length of the run
+        #[arg(long, default_value_t = age::STAGE_MINUTES)]
+        minutes: u64,
+        /// Order of faults and kills
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
     },
     /// A virtual machine with network cards for zero-copy: tests, measurements or a prompt in it
     Vm {
@@ -280,6 +290,7 @@ fn run(cli: Cli) -> Result<ExitCode> {
             let counts = mpi::mpi(&workspace, &arguments)?;
             return Ok(if counts.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE });
         }
+        Task::Age { minutes, seed } => age::age(&workspace, minutes, seed)?,
         Task::Vm { task } => return vm::vm(&workspace, &task),
         Task::Top { arguments } => return top::exec(&workspace, &arguments),
         Task::Sim { arguments } => return simulator::exec(&workspace, arguments),

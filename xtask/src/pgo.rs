@@ -37,7 +37,7 @@ const COMPONENT: &str = "llvm-tools";
 /// Makes a profile of counts.
 const MERGE: &str = "llvm-profdata";
 
-/// For some twenty sessions of a second.
+/// For some thirty sessions of a second at most.
 const LOAD_LIMIT: Duration = Duration::from_secs(300);
 /// For a component of a few MB, or some files of counts.
 const TOOL_LIMIT: Duration = Duration::from_secs(300);

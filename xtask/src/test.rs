@@ -26,7 +26,7 @@ use crate::stage::{self, Outcome, Stage};
 use crate::suite::Counts;
 use crate::workspace::{Privilege, Workspace, is_ci};
 use crate::{
-    aarch64, bindings, checks, engine, fabtests, freestanding, fuzz, licences, mpi, package,
+    aarch64, age, bindings, checks, engine, fabtests, freestanding, fuzz, licences, mpi, package,
     simulator, suite, tidy, vm,
 };
 
@@ -118,7 +118,7 @@ const TESTS: [Stage<Context>; 6] = [
 ];
 
 /// Not part of a run during development: each takes a minute or more.
-const LONG_CHECKS: [Stage<Context>; 7] = [
+const LONG_CHECKS: [Stage<Context>; 8] = [
     stage(
         "packages",
         "installed in a clean root, used, removed; two runs give the same bytes",
@@ -127,11 +127,12 @@ const LONG_CHECKS: [Stage<Context>; 7] = [
     stage("aarch64", "the engine's tests and a ping-pong on an emulated processor", on_aarch64),
     stage("mpi", "MPICH, Open MPI and Intel MPI between four hosts, over AF_XDP and UDP", mpi_jobs),
     stage("fabtests", "libfabric's own tests, against a table of their outcomes", fabtests_gate),
+    stage("age", "three minutes of four hosts under faults: nothing grows, nothing stops", aged),
     stage("vm", "zero-copy between two network cards of a virtual machine", virtual_machine),
     stage("instructions", "the engine takes no more of them than is written down", |c| {
         engine::instructions(&c.workspace).map(|()| Outcome::Passed)
     }),
-    stage("fuzz", "each fuzz target for 30 seconds", |c| {
+    stage("fuzz", "each fuzz target for 20 seconds", |c| {
         fuzz::fuzz(&c.workspace, None, fuzz::SECONDS, Some(fuzz::SEED)).map(|()| Outcome::Passed)
     }),
 ];
@@ -235,6 +236,13 @@ fn mpi_jobs(context: &Context) -> Result<Outcome> {
     let mut counts = mpi::mpi(&context.workspace, &["--limit".into(), MPI_LIMIT_STRICT.into()])?;
     counts.failed += std::mem::take(&mut counts.skipped);
     Ok(Outcome::Tests(counts))
+}
+
+fn aged(context: &Context) -> Result<Outcome> {
+    if let Some(reason) = context.lacks_privilege()? {
+        return Ok(Outcome::Skipped(reason));
+    }
+    age::age(&context.workspace, age::STAGE_MINUTES, 1).map(|()| Outcome::Passed)
 }
 
 /// Debian has no package of fabtests: where none are named or installed, that is no failure.

@@ -14,6 +14,9 @@ use crate::{Instant, PeerAddress};
 pub(super) const FIRST_PAUSE_NANOS: u64 = 50_000_000;
 /// The longest pause between two repetitions.
 const PAUSE_MAX_NANOS: u64 = 1_000_000_000;
+/// The longest pause of a request without an answer. In a flood a listener sends COOKIEs for some
+/// requests: if for a sixth, 14 requests in ten seconds would fail in one case of ten.
+const UNANSWERED_PAUSE_MAX_NANOS: u64 = 200_000_000;
 /// Repetitions of a rejection or of a cancellation, which may get no answer.
 const LAST_REPEATS: u32 = 5;
 
@@ -90,7 +93,9 @@ impl Agent<'_> {
             if exchange.expires_at <= now {
                 self.expire(slot, now);
             } else if exchange.repeat.at <= now {
-                exchange.repeat.advance(now, PAUSE_MAX_NANOS);
+                let unanswered = exchange.state == State::Connecting && !exchange.is_answered;
+                let longest = if unanswered { UNANSWERED_PAUSE_MAX_NANOS } else { PAUSE_MAX_NANOS };
+                exchange.repeat.advance(now, longest);
                 self.stats.repetitions += 1;
                 self.table.queue_send(slot);
                 self.table.arm(slot, now);

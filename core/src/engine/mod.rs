@@ -338,6 +338,20 @@ impl Engine<'_> {
         conn.is_none_or(|conn| !table[conn].has_work())
     }
 
+    /// A value that changes with each connection of a peer, and with each data packet that arrives
+    /// from it in order (modulo 2^32 packets). `None` for an unknown peer.
+    #[must_use]
+    pub fn arrivals_from(&self, peer: PeerId) -> Option<(u64, u32)> {
+        let table = &self.cx.table;
+        let slot = table.peer_slot(peer)?;
+        let peer = &table[slot];
+        let conn = table.connection_of(slot);
+        // An idle peer has no connection part; its numbers are kept.
+        let next = conn
+            .map_or_else(|| peer.expected_psn(), |conn| table[conn].rx().receive_window().next());
+        Some((peer.token().0, next.0))
+    }
+
     /// The address of a peer in the table.
     #[must_use]
     pub fn peer_address(&self, peer: PeerId) -> Option<PeerAddress> {
@@ -520,6 +534,13 @@ impl Burst<'_, '_> {
     #[inline]
     pub fn wants_transmit(&self) -> bool {
         self.engine.has_packet()
+    }
+
+    /// Whether [`Self::transmit_datagram`] has a datagram to give.
+    #[must_use]
+    #[inline]
+    pub const fn has_datagram(&self) -> bool {
+        self.engine.datagrams_waiting() > 0
     }
 
     /// Writes the next datagram into `packet`; `None` when there is none. `packet` has at least the

@@ -163,13 +163,15 @@ impl Connection {
         self.path.on_newly_acked(packets, self.tx.in_flight(), now);
     }
 
-    /// Whether nothing is lost, out of order or refused in either direction.
+    /// Whether nothing is lost, out of order or refused in either direction, and no packet may be
+    /// taken for lost when the next one arrives.
     #[inline]
     pub(crate) fn is_in_order(&self) -> bool {
         self.rx.received() > 0
             && !self.rx.is_not_ready()
             && self.tx.sacked() == 0
             && self.tx.lost() == 0
+            && !self.tx.may_be_overtaken()
     }
 
     /// Whether operations may end: every error that the peer has announced has arrived

@@ -181,3 +181,26 @@ fn a_read_that_is_never_answered_ends_in_error_though_others_are_answered() {
     assert_eq!(ends.iter().find(|end| end.0 == 7), Some(&(7, Err(OpError::TimedOut))));
     assert!(ends.iter().filter(|end| end.1.is_ok()).count() > 7, "{ends:?}");
 }
+
+#[test]
+fn reads_of_one_length_that_are_answered_one_by_one_are_progress() {
+    let mut puppet = connected();
+    let remote = Remote { key: 1, address: 0 };
+    for context in 7..40 {
+        puppet.world.read(0, PUPPET, context, remote, 64);
+        puppet.drive();
+        let mut asked = Vec::new();
+        for packet in puppet.sent_data() {
+            puppet.head.ack = packet.psn().plus(1);
+            asked.extend(packet.reads());
+        }
+        let ack = puppet.ack(puppet.head.ack, &[]);
+        puppet.deliver(ack);
+        pass_heard(&mut puppet, TIMEOUT / 10);
+        for request in asked {
+            let answer = puppet.data(&answer(request.op, 0, &[1; 64]));
+            puppet.deliver(answer);
+        }
+        assert_eq!(puppet.ends(), [(context, Ok(()))]);
+    }
+}

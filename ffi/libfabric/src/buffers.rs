@@ -8,6 +8,7 @@
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ffi::c_void;
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::Error;
 use crate::owned::{Owned, failure};
@@ -22,8 +23,9 @@ pub(crate) struct Operand {
     pub(crate) context: Context,
 }
 
-/// The key to request from a domain with keys that the application chooses.
-const REGION_KEY: u64 = 0x6f78;
+/// The next key to request from a domain with keys that the application chooses. Endpoints may
+/// share a domain.
+static REGION_KEY: AtomicU64 = AtomicU64::new(0x6f78);
 
 /// The buffers of one endpoint.
 #[derive(Debug)]
@@ -75,7 +77,8 @@ impl Buffers {
         if rma {
             access |= abi::FI_READ | abi::FI_WRITE | abi::FI_REMOTE_READ | abi::FI_REMOTE_WRITE;
         }
-        self.region = Some(Owned::of("fi_mr_reg", domain.mr(memory, access, REGION_KEY))?);
+        let key = REGION_KEY.fetch_add(1, Ordering::Relaxed);
+        self.region = Some(Owned::of("fi_mr_reg", domain.mr(memory, access, key))?);
         Ok(())
     }
 

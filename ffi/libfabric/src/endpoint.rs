@@ -16,6 +16,7 @@ mod rma;
 
 use crate::Error;
 use crate::buffers::{Buffers, Operand};
+use crate::domain::OpenDomain;
 use crate::events::Events;
 use crate::owned::{Owned, check};
 use crate::raw::{self, Answer, abi};
@@ -48,8 +49,7 @@ pub struct Endpoint {
     buffers: Buffers,
     /// The entries that one call reads. Kept, because clearing them for each call costs latency.
     entries: Box<[abi::fi_cq_tagged_entry; BATCH]>,
-    _domain: Owned<raw::Domain>,
-    fabric: Owned<raw::Fabric>,
+    domain: OpenDomain,
 }
 
 impl Endpoint {

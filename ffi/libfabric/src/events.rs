@@ -46,6 +46,12 @@ impl Events {
         }
     }
 
+    /// Waits for a connection request, and gives the offer that came with it.
+    pub(crate) fn request(&self, timeout: Duration) -> Result<Info, Error> {
+        let info = self.wait(abi::FI_CONNREQ, "a connection request", timeout)?;
+        info.ok_or_else(|| failure("fi_eq_sread", libc::EIO))
+    }
+
     /// The error event that the queue has announced.
     fn error_event(&self) -> Error {
         match check("fi_eq_readerr", self.0.readerr()) {

@@ -3,8 +3,8 @@
 
 use std::net::IpAddr;
 
-use crate::owned::{Owned, text_of};
-use crate::raw::{self, Context, Errno, abi};
+use crate::owned::text_of;
+use crate::raw::{self, Errno, abi};
 use crate::{Error, Name};
 
 /// The endpoint types that these programs use (`fi_endpoint(3)`).
@@ -81,11 +81,6 @@ impl Info {
     /// The entry, for calls that take it.
     pub(crate) fn raw(&self) -> &raw::Info {
         &self.0
-    }
-
-    /// `fi_fabric`.
-    pub(crate) fn open_fabric(&self) -> Result<Owned<raw::Fabric>, Error> {
-        Owned::of("fi_fabric", raw::Fabric::open(&self.0, Context::null()))
     }
 
     /// The provider's name.

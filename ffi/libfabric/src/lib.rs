@@ -23,6 +23,7 @@
 
 #[allow(unsafe_code)]
 mod buffers;
+mod domain;
 mod endpoint;
 mod error;
 mod events;

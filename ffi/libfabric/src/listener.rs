@@ -1,19 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The passive endpoint that listens for a connection (`fi_cm(3)`).
+//! The passive endpoint that listens for connections (`fi_cm(3)`).
 
+use std::time::Duration;
+
+use crate::domain::OpenDomain;
 use crate::events::Events;
 use crate::name::{NAME_MAX, Name, named};
 use crate::owned::{Owned, check};
 use crate::raw::{self, Fid as _};
 use crate::{Error, Info};
 
-/// A passive endpoint of type `FI_EP_MSG` that waits for one connection.
+/// A passive endpoint of type `FI_EP_MSG` that waits for connections.
 #[derive(Debug)]
 pub struct Listener {
     // Dropped in this order.
     passive: Owned<raw::Pep>,
     events: Events,
-    fabric: Owned<raw::Fabric>,
+    domain: OpenDomain,
 }
 
 impl Listener {
@@ -22,12 +25,13 @@ impl Listener {
     /// # Errors
     /// [`Error::Call`] for the step that failed.
     pub fn open(info: &Info) -> Result<Self, Error> {
-        let fabric = info.open_fabric()?;
-        let events = Events::open(&fabric)?;
+        let domain = OpenDomain::open(info)?;
+        let fabric = domain.fabric();
+        let events = Events::open(fabric)?;
         let passive = Owned::of("fi_passive_ep", fabric.passive_ep(info.raw()))?;
         check("fi_pep_bind", passive.bind(events.queue(), 0))?;
         check("fi_listen", passive.listen())?;
-        Ok(Self { passive, events, fabric })
+        Ok(Self { passive, events, domain })
     }
 
     /// The address at which it listens, for the peer.
@@ -38,8 +42,13 @@ impl Listener {
         named(self.passive.getname(NAME_MAX))
     }
 
-    /// The passive endpoint, the event queue and the fabric, for the endpoint that accepts.
-    pub(crate) fn into_parts(self) -> (Owned<raw::Pep>, Events, Owned<raw::Fabric>) {
-        (self.passive, self.events, self.fabric)
+    /// The passive endpoint, the event queue and the domain, for the endpoint that accepts.
+    pub(crate) fn into_parts(self) -> (Owned<raw::Pep>, Events, OpenDomain) {
+        (self.passive, self.events, self.domain)
+    }
+
+    /// Waits for a connection request.
+    pub(crate) fn request(&self, timeout: Duration) -> Result<(Info, OpenDomain), Error> {
+        Ok((self.events.request(timeout)?, self.domain.clone()))
     }
 }

@@ -54,14 +54,15 @@ pub(super) static RECEIVE_OPS: abi::fi_ops_msg = abi::fi_ops_msg {
 /// `fi_trigger(3)` asks for.
 #[inline]
 pub(super) unsafe fn post(ep: *mut abi::fid_ep, send: Result<Request, Error>) -> isize {
+    // A request is long: it stays where it is.
     // SAFETY: promised by the caller.
-    done(match (unsafe { object::<Endpoint>(ep.cast()) }, send) {
+    done(match (unsafe { object::<Endpoint>(ep.cast()) }, &send) {
         (Ok(endpoint), Ok(send)) if endpoint.is_triggered(Side::Transmit, send.flags) => {
             // SAFETY: promised by the caller.
-            unsafe { trigger::queue_request(ep, send) }
+            unsafe { trigger::queue_request(ep, *send) }
         }
-        (Ok(endpoint), Ok(send)) => endpoint.post(&send).map(drop),
-        (Err(error), _) | (_, Err(error)) => Err(error),
+        (Ok(endpoint), Ok(send)) => endpoint.post(send).map(drop),
+        (Err(error), _) | (_, &Err(error)) => Err(error),
     })
 }
 
@@ -75,13 +76,13 @@ pub(super) unsafe fn receive<T: Receives + Object>(
     recv: Result<Recv, Error>,
 ) -> isize {
     // SAFETY: promised by the caller.
-    done(match (unsafe { object::<T>(ep.cast()) }, recv) {
+    done(match (unsafe { object::<T>(ep.cast()) }, &recv) {
         (Ok(receiver), Ok(recv)) if receiver.triggers_recv(recv.flags) => {
             // SAFETY: promised by the caller.
-            unsafe { trigger::queue_recv(ep, recv) }
+            unsafe { trigger::queue_recv(ep, *recv) }
         }
-        (Ok(receiver), Ok(recv)) => receiver.receive(&recv).map(drop),
-        (Err(error), _) | (_, Err(error)) => Err(error),
+        (Ok(receiver), Ok(recv)) => receiver.receive(recv).map(drop),
+        (Err(error), _) | (_, &Err(error)) => Err(error),
     })
 }
 

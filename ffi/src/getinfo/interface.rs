@@ -9,7 +9,7 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::Path;
 
-use ofi_xdp_datapath::{ExpectedTier, InterfaceInfo, QUEUES_MAX, Tier, XdpFeatures};
+use ofi_xdp_datapath::{ExpectedTier, InterfaceInfo, QUEUES_MAX, Tier, XdpFeatures, uplink};
 
 use crate::sys::errno::Error;
 use crate::sys::memory::push;
@@ -27,7 +27,9 @@ pub(crate) struct Interface {
     pub(crate) prefix: u32,
     /// Its position in the kernel's order.
     position: usize,
-    /// The interface.
+    /// Whether the loopback interface has the address.
+    on_loopback: bool,
+    /// The interface by which its packets come.
     pub(crate) nic: Nic,
 }
 
@@ -132,12 +134,16 @@ impl Interface {
         let values = param::values()?;
         for info in interfaces.iter().filter(|info| info.up) {
             let nic = Nic::new(info, &values);
+            let [routed_v4, routed_v6] = routed_nics(info, &interfaces, &values);
             for address in &info.addresses {
                 // A host may have thousands of addresses: their texts would fill the reserve.
                 reserve::check(before)?;
                 let (ip, prefix) = (address.ip, address.prefix_len.into());
-                let position = found.len();
-                push(&mut found, Self { ip, prefix, position, nic: nic.clone() })?;
+                let routed = if ip.is_ipv4() { &routed_v4 } else { &routed_v6 };
+                let routed = routed.as_ref().filter(|_| !ip.is_loopback());
+                let nic = routed.unwrap_or(&nic).clone();
+                let (position, on_loopback) = (found.len(), info.loopback);
+                push(&mut found, Self { ip, prefix, position, on_loopback, nic })?;
             }
         }
         // The stable sort would allocate.
@@ -161,11 +167,28 @@ impl Interface {
     }
 }
 
+/// The interfaces by which packets come for the IPv4 and the IPv6 addresses of the loopback
+/// interface that others may reach, as on routed hosts. One address of each version stands for all:
+/// a host may have many.
+fn routed_nics(info: &InterfaceInfo, all: &[InterfaceInfo], values: &Values) -> [Option<Nic>; 2] {
+    [true, false].map(|ipv4| {
+        let mut own = info.addresses.iter().map(|address| address.ip);
+        let ip = own.find(|ip| info.loopback && !ip.is_loopback() && ip.is_ipv4() == ipv4)?;
+        uplink(all, ip).map(|info| Nic::new(info, values))
+    })
+}
+
 /// Sort key of offers, the best first: loopback is last, then IPv4 before IPv6, hardware before
 /// virtual links, the faster link, the better tier.
 fn preference(interface: &Interface) -> (bool, bool, bool, Reverse<usize>, u8) {
-    let Nic { loopback, physical, speed_bits, expected_tier, .. } = &interface.nic;
-    (*loopback, interface.ip.is_ipv6(), !physical, Reverse(*speed_bits), expected_tier.rank())
+    let Nic { physical, speed_bits, expected_tier, .. } = &interface.nic;
+    (
+        interface.on_loopback,
+        interface.ip.is_ipv6(),
+        !physical,
+        Reverse(*speed_bits),
+        expected_tier.rank(),
+    )
 }
 
 impl Nic {
@@ -256,7 +279,8 @@ mod tests {
     use super::*;
 
     fn interface(ip: &str, prefix: u32) -> Interface {
-        Interface { ip: ip.parse().unwrap(), prefix, position: 0, nic: Nic::default() }
+        let (ip, nic) = (ip.parse().unwrap(), Nic::default());
+        Interface { ip, prefix, position: 0, on_loopback: false, nic }
     }
 
     #[test]
@@ -291,7 +315,7 @@ mod tests {
     #[test]
     fn loopback_is_there_and_last() {
         let all = Interface::all().unwrap();
-        let first = all.iter().position(|it| it.nic.loopback).expect("127.0.0.1");
-        assert!(all[first..].iter().all(|it| it.nic.loopback));
+        let first = all.iter().position(|it| it.on_loopback).expect("127.0.0.1");
+        assert!(all[first..].iter().all(|it| it.on_loopback));
     }
 }

@@ -50,7 +50,7 @@ pub(crate) struct AddressTable {
     /// Bits of a `fi_addr_t` that name a receive context (`rx_ctx_bits`).
     context_bits: u32,
     state: RwLock<State>,
-    insertions: AtomicU64,
+    changes: AtomicU64,
     removals: AtomicU64,
 }
 
@@ -101,15 +101,17 @@ impl AddressTable {
         }
     }
 
-    /// The index behind the last one in use, or a later one.
-    pub(crate) fn indices(&self) -> usize {
-        self.read().table.indices()
+    /// The number of addresses that were added, and the index behind the last one in use or a
+    /// later one.
+    pub(crate) fn growth(&self) -> (u64, usize) {
+        let state = self.read();
+        (state.table.insertions(), state.table.indices())
     }
 
-    /// Changes with every address that is added.
+    /// Changes with every address that is added or removed.
     #[inline]
-    pub(crate) fn insertions(&self) -> u64 {
-        self.insertions.load(Ordering::Acquire)
+    pub(crate) fn changes(&self) -> u64 {
+        self.changes.load(Ordering::Acquire)
     }
 
     /// Changes with every address that is removed.
@@ -202,8 +204,9 @@ impl AddressTable {
     fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
         let mut state = self.write();
         let result = change(&mut state);
-        self.insertions.store(state.table.insertions(), Ordering::Release);
-        self.removals.store(state.table.removals(), Ordering::Release);
+        let (insertions, removals) = (state.table.insertions(), state.table.removals());
+        self.removals.store(removals, Ordering::Release);
+        self.changes.store(insertions.wrapping_add(removals), Ordering::Release);
         result
     }
 

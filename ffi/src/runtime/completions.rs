@@ -53,7 +53,7 @@ impl Runtime {
         let State { engine, peers, memory, cancelled, wakers, .. } = &mut *state;
         let sorted = wakers.sorted;
         engine.with_mut(|engine| {
-            peers.sync(&self.av);
+            peers.sync(engine, &self.av);
             let mut flow = ControlFlow::Continue(());
             for &source in sources {
                 // bound: the operation slots
@@ -66,7 +66,12 @@ impl Runtime {
                     }
                     let is_receive = source.side == Side::Receive;
                     if engine.carries_datagrams() {
-                        origin.multicast = take_multicast(engine, &mut completion, is_receive);
+                        // A received datagram to a group has data as the sign of it.
+                        origin.multicast = if is_receive {
+                            completion.data.take().is_some()
+                        } else {
+                            goes_to_group(engine, completion.peer)
+                        };
                     }
                     cancelled.adapt(&mut completion, is_receive);
                     if is_receive {
@@ -109,15 +114,10 @@ impl Runtime {
     }
 }
 
-/// Whether a datagram was sent to a group. Those that are received have data as the sign of it.
-#[cold]
-fn take_multicast(engine: &Engine<'_>, completion: &mut Completion, is_receive: bool) -> bool {
-    let is_group = |peer: PeerAddress| peer.ip().is_multicast();
-    if is_receive {
-        completion.data.take().is_some()
-    } else {
-        engine.peer_address(completion.peer).is_some_and(is_group)
-    }
+/// Whether the peer is a multicast group.
+#[inline]
+fn goes_to_group(engine: &Engine<'_>, peer: PeerId) -> bool {
+    engine.peer_address(peer).is_some_and(|peer| peer.ip().is_multicast())
 }
 
 /// Reports a peer that was given up to the user.

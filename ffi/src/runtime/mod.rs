@@ -320,7 +320,7 @@ impl Runtime {
 
     #[inline(always)]
     fn has_peers_to_name(&self, state: &State) -> bool {
-        state.engine.with(|engine| state.peers.has_new(engine, &self.av))
+        state.engine.with(|engine| state.peers.has_changed(engine, &self.av))
     }
 
     /// Names the peers with addresses in the vector, before packets of theirs are received.

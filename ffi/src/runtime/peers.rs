@@ -17,7 +17,7 @@
 //! An address that is removed from the vector is forgotten here. The engine keeps the peer and its
 //! connection until it needs the room, so operations in flight end in order. An address that is
 //! inserted again starts a new connection, as it may belong to a new process. It finds its old peer
-//! while operations are in flight there.
+//! while operations are in flight there, or if data have come from there since the removal.
 //!
 //! Receive context *i* of a scalable endpoint is a peer at the *i*-th port behind its address
 //! (`endpoint::scalable`). Such peers are found by the whole `fi_addr_t`.
@@ -50,8 +50,17 @@ struct KnownPeer {
 struct KnownSource {
     peer: PeerId,
     address: fi_addr_t,
-    /// The vector's insertions at the search that found no address.
-    insertions: u64,
+    /// The vector's changes at the search that found no address.
+    changes: u64,
+}
+
+/// A peer without an address in the vector any more.
+#[derive(Clone, Copy, Debug)]
+struct RetiredPeer {
+    peer: PeerId,
+    /// [`Engine::arrivals_from`] at that time. A later packet is of a live process, be it the old
+    /// one or a new one.
+    arrivals: Option<(u64, u32)>,
 }
 
 /// See the module.
@@ -63,8 +72,10 @@ pub(crate) struct PeerMap {
     sources: Vec<KnownSource>,
     groups: JoinedGroups,
     /// Peers without an address in the vector any more, oldest first.
-    retired: VecDeque<PeerId>,
+    retired: VecDeque<RetiredPeer>,
     removals: u64,
+    /// The vector's changes that [`Self::learn_all`] or [`Self::name_known`] has followed.
+    changes: u64,
     inserted: InsertedAddresses,
 }
 
@@ -81,7 +92,7 @@ impl PeerMap {
     /// # Errors
     /// [`Error::NoMemory`].
     pub(crate) fn new(peers: usize, expected: usize, av: &AddressTable) -> Result<Self, Error> {
-        let nobody = KnownSource { peer: PeerId::NONE, address: ADDR_NONE, insertions: 0 };
+        let nobody = KnownSource { peer: PeerId::NONE, address: ADDR_NONE, changes: 0 };
         Ok(Self {
             // The number is the application's guess. The map grows beyond it when needed.
             known: memory::filled(KnownPeer::NONE, expected.min(peers))?,
@@ -90,20 +101,22 @@ impl PeerMap {
             groups: JoinedGroups::default(),
             retired: VecDeque::new(),
             removals: av.removals(),
+            changes: 0,
             inserted: InsertedAddresses::default(),
         })
     }
 
     /// Forgets addresses that were removed from the vector. Called first under each lock.
     #[inline]
-    pub(crate) fn sync(&mut self, av: &AddressTable) {
+    pub(crate) fn sync(&mut self, engine: &Engine<'_>, av: &AddressTable) {
         if av.removals() != self.removals {
-            self.sweep(av);
+            self.sweep(engine, av);
         }
     }
 
     #[cold]
-    fn sweep(&mut self, av: &AddressTable) {
+    fn sweep(&mut self, engine: &Engine<'_>, av: &AddressTable) {
+        let retire = |peer| RetiredPeer { peer, arrivals: engine.arrivals_from(peer) };
         self.removals = av.removals();
         for source in &mut self.sources {
             source.peer = PeerId::NONE;
@@ -112,7 +125,7 @@ impl PeerMap {
             // Later changes of other processes wait for the next call: no file is read here.
             let occupancy = || av.known(index as fi_addr_t).map(|it| it.occupancy);
             if !known.peer.is_none() && occupancy() != Some(known.occupancy) {
-                self.retired.push_back(known.peer);
+                self.retired.push_back(retire(known.peer));
                 *known = KnownPeer::NONE;
             }
         }
@@ -121,7 +134,7 @@ impl PeerMap {
             let (index, _) = av.split(address);
             let stays = av.known(index).map(|it| it.occupancy) == Some(known.occupancy);
             if !stays {
-                retired.push_back(known.peer);
+                retired.push_back(retire(known.peer));
             }
             stays
         });
@@ -129,7 +142,7 @@ impl PeerMap {
             // Longer than the engine's table: some are listed twice, or are in use again.
             let known = self.known.iter().chain(self.contexts.values());
             let mut seen: HashSet<PeerId> = known.map(|known| known.peer).collect();
-            self.retired.retain(|retired| seen.insert(*retired));
+            self.retired.retain(|retired| seen.insert(retired.peer));
         }
     }
 
@@ -145,7 +158,7 @@ impl PeerMap {
                 Ok(peer) => return Ok(peer),
                 Err(PeersFull::Quarantined) => return Err(PeersFull::Quarantined),
                 Err(full @ PeersFull::Full) => {
-                    let oldest = self.retired.pop_front().ok_or(full)?;
+                    let oldest = self.retired.pop_front().ok_or(full)?.peer;
                     let mut known = self.known.iter().chain(self.contexts.values());
                     if !known.any(|known| known.peer == oldest) && !self.groups.has(oldest) {
                         // An error means that it is gone already: then there is room.
@@ -190,13 +203,15 @@ impl PeerMap {
         let (index, context) = av.split(address);
         let Occupant { address: name, occupancy } = av.occupant(index).ok_or(Error::Invalid)?;
         let at = context_address(name, context).ok_or(Error::Invalid)?;
-        if let Some(former) = engine.find(&at)
-            && let Some(at) = self.retired.iter().position(|&retired| retired == former)
-            && engine.is_idle(former)
-        {
-            self.retired.remove(at);
-            // An error means that it is gone already.
-            let _ = engine.remove_peer(former);
+        if let Some(former) = engine.find(&at) {
+            let is_retired = self.is_retired(engine, former);
+            if !is_retired || engine.is_idle(former) {
+                self.retired.retain(|retired| retired.peer != former);
+            }
+            if is_retired && engine.is_idle(former) {
+                // An error means that it is gone already.
+                let _ = engine.remove_peer(former);
+            }
         }
         if context > 0 {
             self.contexts.try_reserve(1).map_err(|_| Error::NoMemory)?;
@@ -211,9 +226,16 @@ impl PeerMap {
             *slot = known;
         }
         if let Some(source) = self.sources.get_mut(peer.slot() as usize) {
-            *source = KnownSource { peer, address: index, insertions: 0 };
+            *source = KnownSource { peer, address: index, changes: 0 };
         }
         Ok(peer)
+    }
+
+    /// Whether the address of `peer` was removed from the vector, and nothing has come from there
+    /// since then.
+    fn is_retired(&self, engine: &Engine<'_>, peer: PeerId) -> bool {
+        let arrivals = engine.arrivals_from(peer);
+        self.retired.iter().any(|it| it.peer == peer && it.arrivals == arrivals)
     }
 
     /// A free address for a multicast group; [`Self::join_group`] takes it.
@@ -242,21 +264,23 @@ impl PeerMap {
     /// Forgets a group, and returns its name. Datagrams to it that have not left leave as usual.
     pub(crate) fn leave_group(&mut self, address: fi_addr_t) -> Option<PeerAddress> {
         let (name, peer) = self.groups.remove(address)?;
-        self.retired.push_back(peer);
+        self.retired.push_back(RetiredPeer { peer, arrivals: Some((0, 0)) });
         Some(name)
     }
 
-    /// Whether [`Self::learn_all`] or [`Self::name_known`] has something to do.
+    /// Whether [`Self::learn_all`] or [`Self::name_known`] has something to do. A removal counts:
+    /// packets that are received after it are later than it ([`RetiredPeer::arrivals`]).
     #[inline(always)]
-    pub(crate) fn has_new(&self, engine: &Engine<'_>, av: &AddressTable) -> bool {
-        !self.inserted.is_empty(av) || engine.has_newcomers()
+    pub(crate) fn has_changed(&self, engine: &Engine<'_>, av: &AddressTable) -> bool {
+        av.changes() != self.changes || engine.has_newcomers()
     }
 
     /// Makes all addresses of the vector peers, as far as there is room in the engine's table.
     /// Bound: the addresses that are new since the last call; all of them where one of these is at
     /// an index that had been free.
     pub(crate) fn learn_all(&mut self, engine: &mut Engine<'_>, av: &AddressTable) {
-        self.sync(av);
+        self.changes = av.changes();
+        self.sync(engine, av);
         for index in self.inserted.take(av, usize::MAX) {
             // Without room, or at a free index, there is no peer.
             let _ = self.peer(engine, av, index as fi_addr_t);
@@ -267,7 +291,8 @@ impl PeerMap {
     /// to be there (`docs/PROTOCOL.md` §9.1). Bound: the engine's newcomers, and
     /// [`NAMED_PER_CALL`] addresses of the vector.
     pub(crate) fn name_known(&mut self, engine: &mut Engine<'_>, av: &AddressTable) {
-        self.sync(av);
+        let changes = av.changes();
+        self.sync(engine, av);
         // bound: the newcomers that the engine keeps
         while let Some(address) = engine.take_newcomer() {
             self.name_newcomer(engine, av, &address);
@@ -278,6 +303,9 @@ impl PeerMap {
             if let Some(peer) = occupant.and_then(|occupant| engine.find(&occupant.address)) {
                 self.name(engine, av, index, peer);
             }
+        }
+        if self.inserted.is_empty() {
+            self.changes = changes;
         }
     }
 
@@ -297,7 +325,7 @@ impl PeerMap {
         index: fi_addr_t,
         found: PeerId,
     ) {
-        if !self.retired.contains(&found) {
+        if !self.is_retired(engine, found) {
             // Without room it says hello again.
             let _ = self.peer(engine, av, index);
         }
@@ -314,7 +342,7 @@ impl PeerMap {
         match self.sources.get(peer.slot() as usize) {
             Some(source)
                 if source.peer == peer
-                    && (source.address != ADDR_NONE || source.insertions == av.insertions()) =>
+                    && (source.address != ADDR_NONE || source.changes == av.changes()) =>
             {
                 source.address
             }
@@ -326,11 +354,11 @@ impl PeerMap {
     fn find(&mut self, engine: &Engine<'_>, av: &AddressTable, peer: PeerId) -> fi_addr_t {
         // Read before the search: an insertion in between makes the result stale, and the next call
         // searches again.
-        let insertions = av.insertions();
+        let changes = av.changes();
         let found = engine.peer_name(peer).and_then(|name| av.index_of(&name));
         let address = found.unwrap_or(ADDR_NONE);
         if let Some(source) = self.sources.get_mut(peer.slot() as usize) {
-            *source = KnownSource { peer, address, insertions };
+            *source = KnownSource { peer, address, changes };
         }
         address
     }

@@ -50,7 +50,7 @@ impl Runtime {
             let peer = match connected {
                 Some(peer) => connected_peer(engine, peer)?,
                 None => {
-                    peers.sync(&self.av);
+                    peers.sync(engine, &self.av);
                     peers.peer(engine, &self.av, request.peer)?
                 }
             };
@@ -181,7 +181,7 @@ impl Runtime {
         from: fi_addr_t,
         directed: bool,
     ) -> Result<Option<PeerId>, Error> {
-        peers.sync(&self.av);
+        peers.sync(engine, &self.av);
         if directed && from != ADDR_NONE {
             peers.peer(engine, &self.av, from).map(Some)
         } else {

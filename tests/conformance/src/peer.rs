@@ -42,11 +42,16 @@ pub(crate) fn relaunch() -> Result<Command> {
     Ok(command)
 }
 
+/// Bytes of a message that waits for its receive.
+pub(crate) const GREETING: usize = 8 << 20;
+
 /// The task of the peer after the exchange of addresses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Behaviour {
     /// Sends every message of 8 bytes back, until it is killed.
     Echo,
+    /// Sends messages of 8 and of [`GREETING`] bytes, receives one of 8, and exits.
+    Greet,
     /// Receives one message, and exits without closing anything.
     Leave,
     /// Connects to the passive endpoint with the name that it is told, until it is killed.
@@ -154,6 +159,7 @@ pub(crate) fn run(world: &World, behaviour: &str) -> Result<()> {
     println!();
     match behaviour {
         "Echo" => echo(&group, other),
+        "Greet" => greet(&group, other),
         "Leave" => leave(&group),
         _ => bail!("no behaviour {behaviour}"),
     }
@@ -172,6 +178,15 @@ fn echo(group: &Group, other: u64) -> Result<()> {
         group.post(|| node.ep.send(mem, other, context))?;
         group.done(node, context)?;
     }
+}
+
+fn greet(group: &Group, other: u64) -> Result<()> {
+    let node = group.a();
+    node.ep.recv(Mem::zeroed(8), FI_ADDR_UNSPEC, Context::new())?;
+    for len in [8, GREETING] {
+        group.post(|| node.ep.send(Mem::zeroed(len), other, Context::new()))?;
+    }
+    (0..3).try_for_each(|_| group.next(node).map(drop))
 }
 
 fn leave(group: &Group) -> Result<()> {

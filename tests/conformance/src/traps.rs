@@ -3,18 +3,23 @@
 //! and processes, and the order in which objects end.
 
 mod huge;
+mod processes;
 
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 
 use self::huge::{slow_message_of_4_gib, slow_write_of_4_gib};
+use self::processes::{
+    a_peer_that_exits_without_closing, a_peer_that_restarts_at_its_address_is_reached,
+    a_peer_that_restarts_at_its_address_may_speak_first, round_trip,
+};
 use crate::abi::{self, FI_ADDR_UNSPEC};
 use crate::fi::{Context, Errno, Event, Fid as _, Mem, Message, getinfo};
 use crate::man::{fi_cq, fi_mr, fi_msg};
 use crate::peer::{Behaviour, Peer};
 use crate::runner::tests;
-use crate::world::{EVENT_TIMEOUT, Setup, World, not_offered};
+use crate::world::{EVENT_TIMEOUT, Setup, World};
 
 tests! { "traps":
     inject_complete_is_not_inject
@@ -27,6 +32,7 @@ tests! { "traps":
     a_receiver_that_closes_at_once_has_acknowledged
     removing_a_peer_with_operations_in_flight
     a_peer_that_restarts_at_its_address_is_reached
+    a_peer_that_restarts_at_its_address_may_speak_first
     a_peer_that_exits_without_closing
     a_process_that_exits_without_closing
     getname_before_enable
@@ -145,18 +151,6 @@ fn a_dead_peer_is_an_error_and_never_again_forever(world: &World) -> Result<()> 
     Ok(())
 }
 
-/// Sends 8 bytes to an echo and waits for them.
-fn round_trip(group: &crate::group::Group, there: u64) -> Result<()> {
-    let (a, into) = (group.a(), Mem::zeroed(8));
-    let (send, receive) = (Context::new(), Context::new());
-    group.post(|| a.ep.recv(into, FI_ADDR_UNSPEC, receive))?;
-    group.post(|| a.ep.send(Mem::pattern(8, 7), there, send))?;
-    let both: Vec<_> = group.take(a, 2)?.iter().map(|one| one.context).collect();
-    ensure!(both.contains(&send.ptr()) && both.contains(&receive.ptr()), "{both:?}");
-    ensure!(into.bytes() == Mem::pattern(8, 7).bytes(), "other bytes came back");
-    Ok(())
-}
-
 /// The table of `fi_domain(3)`, resource management: contexts that are full, receives that are
 /// missing, access that is not allowed.
 fn every_resource_ends_in_try_again_or_an_error(world: &World) -> Result<()> {
@@ -262,39 +256,6 @@ fn removing_a_peer_with_operations_in_flight(world: &World) -> Result<()> {
             return Ok(());
         }
     }
-}
-
-/// A server that is started again has the address it had.
-fn a_peer_that_restarts_at_its_address_is_reached(world: &World) -> Result<()> {
-    if world.node.is_none() {
-        return not_offered("addresses of IP");
-    }
-    let group = world.group(&Setup { nodes: 1, ..Setup::default() })?;
-    let (a, port) = (group.a(), 21_000 + (std::process::id() % 20_000) as u16);
-    for round in 0..3 {
-        let mut peer = Peer::start(world, Behaviour::Echo, Some(port))?;
-        peer.exchange_names(&a.name()?)?;
-        let there = a.av.insert(&peer.name)?;
-        let name = &peer.name;
-        ensure!(name[2..4] == port.to_be_bytes(), "round {round}: it is at {name:?}");
-        round_trip(&group, there)?;
-        peer.kill()?;
-        a.av.remove(&[there])?;
-    }
-    Ok(())
-}
-
-/// Messages that the peer received before its end count as received.
-fn a_peer_that_exits_without_closing(world: &World) -> Result<()> {
-    let group = world.pair(abi::FI_MSG)?;
-    let (a, mut peer) = (group.a(), Peer::start(world, Behaviour::Leave, None)?);
-    peer.exchange_names(&a.name()?)?;
-    let there = a.av.insert(&peer.name)?;
-    group.post(|| a.ep.send(Mem::zeroed(8), there, Context::new()))?;
-    group.next(a)?;
-    peer.ended()?;
-    group.exchange(Mem::zeroed(8), Mem::zeroed(8))?;
-    group.close()
 }
 
 /// The process exits with operations under way: no crash, no hang.

@@ -34,6 +34,14 @@ impl Cluster {
     /// # Errors
     /// Without privilege, or when `ip` fails.
     pub fn new(count: u8) -> anyhow::Result<Self> {
+        Self::with_queues(count, 1)
+    }
+
+    /// `count` hosts with so many receive and transmit queues each.
+    ///
+    /// # Errors
+    /// As [`Cluster::new`].
+    pub fn with_queues(count: u8, queues: u32) -> anyhow::Result<Self> {
         let switch = Namespace::new("switch")?;
         // No multicast snooping: every port gets every multicast frame.
         let no_snooping = ["type", "bridge", "mcast_snooping", "0"];
@@ -41,17 +49,19 @@ impl Cluster {
         switch.ip(&["link", "set", BRIDGE, "up"])?;
         let mut cluster = Self { hosts: Vec::new(), switch };
         for number in 0..count {
-            cluster.add(number)?;
+            cluster.add(number, queues)?;
         }
         Ok(cluster)
     }
 
-    fn add(&mut self, number: u8) -> anyhow::Result<()> {
+    fn add(&mut self, number: u8, queues: u32) -> anyhow::Result<()> {
         let (host, last) = (Namespace::new(&format!("host{number}"))?, number + 1);
         let port = format!("port{number}");
-        let near = ["link", "add", "name", INTERFACE, "netns", host.name(), "type", "veth"];
-        let far = ["peer", "name", &port, "netns", self.switch.name()];
-        ip(&[&near[..], &far].concat())?;
+        let queues = queues.to_string();
+        let queues = ["numrxqueues", &queues, "numtxqueues", &queues];
+        let near = ["link", "add", "name", INTERFACE, "netns", host.name()];
+        let far = ["type", "veth", "peer", "name", &port, "netns", self.switch.name()];
+        ip(&[&near[..], &queues, &far, &queues].concat())?;
         self.switch.ip(&["link", "set", &port, "master", BRIDGE, "up"])?;
         let (v4, v6) = (format!("{}/24", address(number)), format!("fd00:198:18::{last:x}/64"));
         host.ip(&["address", "add", &v4, "dev", INTERFACE])?;

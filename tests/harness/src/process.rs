@@ -28,6 +28,10 @@ use crate::interrupt;
 /// Bytes of each stream that are kept.
 pub const OUTPUT_MAX: usize = 4 << 20;
 
+/// Longest time from the end of a child to the last byte of its output. On a machine with other
+/// work the thread that reads it may have to wait for a core.
+const REST_OF_OUTPUT: Duration = Duration::from_secs(2);
+
 /// A program that has not been started.
 #[derive(Debug)]
 pub struct Program {
@@ -289,6 +293,12 @@ impl RunningProgram {
         Pid::from_raw(i32::try_from(self.child.id()).unwrap_or(i32::MAX))
     }
 
+    /// The standard output so far.
+    #[must_use]
+    pub fn stdout(&self) -> String {
+        self.stdout.text()
+    }
+
     /// The standard error so far.
     #[must_use]
     pub fn stderr(&self) -> String {
@@ -346,13 +356,13 @@ impl Stream {
         String::from_utf8_lossy(&text).into_owned()
     }
 
-    /// The whole text of a child that has ended. Does not wait for a grandchild that keeps the pipe
-    /// open.
+    /// The whole text of a child that has ended. Waits [`REST_OF_OUTPUT`] at most for a grandchild
+    /// that keeps the pipe open.
     fn finish(&mut self) -> String {
-        for _ in 0..50 {
-            if self.reader.as_ref().is_none_or(JoinHandle::is_finished) {
-                break;
-            }
+        let end = Instant::now() + REST_OF_OUTPUT;
+        while self.reader.as_ref().is_some_and(|reader| !reader.is_finished())
+            && Instant::now() < end
+        {
             std::thread::sleep(Duration::from_millis(2));
         }
         self.text()

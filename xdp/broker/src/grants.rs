@@ -56,16 +56,16 @@ pub(crate) struct Grant {
 
 impl Grant {
     /// Checks whether the grant is valid. The program redirects, and the client's socket has its
-    /// address. If `interfaces` are given, they have changed: ours must still have the address. A
-    /// client that binds a second socket to the address hides the first for a moment
-    /// (`SO_REUSEPORT`). So one check without the socket is no proof.
+    /// address. If `interfaces` are given, they have changed: packets for the address must still
+    /// come by ours. A client that binds a second socket to the address hides the first for a
+    /// moment (`SO_REUSEPORT`). So one check without the socket is no proof.
     pub(crate) fn check(&mut self, interfaces: Option<&[InterfaceInfo]>) -> bool {
         let missed_before = std::mem::replace(&mut self.missed, !self.udp_socket.is_bound());
         let found = !(missed_before && self.missed);
         let ip = self.udp_socket.address().ip();
         let has_address = interfaces.is_none_or(|all| {
             let own = all.iter().find(|one| one.index == self.queue_id.interface);
-            own.is_some_and(|own| own.addresses.iter().any(|address| address.ip == ip))
+            own.is_some_and(|own| own.carries(ip, all))
         });
         self.program.end().is_none() && found && has_address
     }
@@ -132,7 +132,8 @@ impl GrantManager {
         udp_socket: OwnedFd,
         time: Instant,
     ) -> Result<(Lease, PendingGrant), GrantError> {
-        let interface = interface(request.interface)?;
+        let all = interfaces().map_err(|error| format!("list the interfaces: {error}"))?;
+        let interface = interface(&all, request.interface)?;
         let name = &interface.name;
         let rule = self
             .policy
@@ -147,7 +148,7 @@ impl GrantManager {
             return Err(format!("a socket has {} MiB of frames at most", most >> 20).into());
         }
         let udp_socket =
-            UdpSocketProof::check(udp_socket, request.local, self.namespace, &interface)?;
+            UdpSocketProof::check(udp_socket, request.local, self.namespace, (interface, &all))?;
         let address = udp_socket.address();
         if !rule.allows_port(address.port()) {
             return Err(format!("user {} may not use port {}", user.uid, address.port()).into());
@@ -167,7 +168,7 @@ impl GrantManager {
         let (memory, client_memory) = LentMemory::new(lease.socket().memory())
             .map_err(|error| format!("open the memory again: {error}"))?;
         let queue_id = QueueId { interface: request.interface, queue: lease.socket().queue() };
-        let (interface, uid) = (interface.name, user.uid);
+        let (interface, uid) = (interface.name.clone(), user.uid);
         let client = ClientParts { memory: client_memory, counters_page, forbidden };
         Ok((lease, PendingGrant { udp_socket, interface, uid, queue_id, memory, client }))
     }
@@ -299,9 +300,8 @@ fn memory_max() -> usize {
 }
 
 /// The interface with this index, if it can have sockets.
-fn interface(index: u32) -> Result<InterfaceInfo, String> {
-    let all = interfaces().map_err(|error| format!("list the interfaces: {error}"))?;
-    let found = all.into_iter().find(|interface| interface.index == index);
+fn interface(all: &[InterfaceInfo], index: u32) -> Result<&InterfaceInfo, String> {
+    let found = all.iter().find(|interface| interface.index == index);
     let interface = found.ok_or_else(|| format!("there is no interface {index} here"))?;
     if interface.loopback {
         return Err("packets over the loopback interface never leave the kernel".to_owned());

@@ -43,12 +43,12 @@ impl UdpSocketProof {
     }
 
     /// Checks a client's UDP socket, which is stated to be bound to `address`, against the broker's
-    /// network `namespace` and the requested `interface`.
+    /// network `namespace` and the requested `interface`, one of `all`.
     pub(crate) fn check(
         socket: OwnedFd,
         address: SocketAddr,
         namespace: u64,
-        interface: &InterfaceInfo,
+        (interface, all): (&InterfaceInfo, &[InterfaceInfo]),
     ) -> Result<Self, String> {
         let os = |error: io::Error| format!("the socket passed along: {error}");
         if raw::namespace(socket.as_fd()).map_err(os)? != namespace {
@@ -57,7 +57,7 @@ impl UdpSocketProof {
             );
         }
         let (ip, name) = (address.ip(), &interface.name);
-        if !interface.addresses.iter().any(|one| one.ip == ip) {
+        if !interface.carries(ip, all) {
             return Err(format!("address {ip} is not on interface {name}"));
         }
         let udp_socket = Self { socket, address, interface: interface.index };
@@ -98,7 +98,7 @@ mod tests {
     }
 
     fn check(socket: OwnedFd, address: SocketAddr) -> Result<UdpSocketProof, String> {
-        UdpSocketProof::check(socket, address, here(), &loopback())
+        UdpSocketProof::check(socket, address, here(), (&loopback(), &[]))
     }
 
     #[test]
@@ -117,11 +117,11 @@ mod tests {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         let address = socket.local_addr().unwrap();
         let own = || OwnedFd::from(socket.try_clone().unwrap());
-        let proof = UdpSocketProof::check(own(), address, namespace, &other).unwrap();
+        let proof = UdpSocketProof::check(own(), address, namespace, (&other, &[])).unwrap();
         assert!(proof.is_bound(), "to every device");
         SockRef::from(&socket).bind_device(Some(b"lo")).unwrap();
         assert!(!proof.is_bound(), "to lo alone");
-        let refused = UdpSocketProof::check(own(), address, namespace, &other).unwrap_err();
+        let refused = UdpSocketProof::check(own(), address, namespace, (&other, &[])).unwrap_err();
         assert_eq!(refused, format!("the socket passed along is not bound to {address} on lo"));
         assert!(check(own(), address).unwrap().is_bound());
     }
@@ -140,7 +140,8 @@ mod tests {
         assert!(check(any.into(), stated).unwrap_err().contains("is not bound to 127.0.0.1"));
         let unbound = socket2::Socket::new(Domain::IPV4, Type::DGRAM, None).unwrap();
         assert!(check(unbound.into(), address).unwrap_err().contains("is not bound"));
-        let elsewhere = UdpSocketProof::check(udp(), address, here() + 1, &loopback()).unwrap_err();
+        let elsewhere =
+            UdpSocketProof::check(udp(), address, here() + 1, (&loopback(), &[])).unwrap_err();
         assert!(elsewhere.contains("another network namespace"), "{elsewhere}");
     }
 }

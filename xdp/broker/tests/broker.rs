@@ -6,6 +6,8 @@
 mod common;
 #[path = "broker/hostile.rs"]
 mod hostile;
+#[path = "broker/routed.rs"]
+mod routed;
 #[path = "broker/waiting.rs"]
 mod waiting;
 
@@ -397,7 +399,8 @@ fn root_the_policy_holds_for_queues_ports_addresses_and_numbers() {
     }
     let hosts = Hosts::new();
     let [left, right] = &hosts.names;
-    run(&format!("ip -n {left} addr add 198.18.0.3/32 dev lo"));
+    run(&format!("ip -n {left} link add other type veth peer name another"));
+    run(&format!("ip -n {left} addr add 198.18.0.3/32 dev other"));
     let rule = "queues = 0\nports = \"7000-7001\"\nsockets = 1";
     let broker = Broker::start(&hosts, &policy(&[0], rule));
     let on = |address: &'static str| hosts.on(0, move || UdpSocket::bind(address).unwrap());

@@ -9,11 +9,13 @@
 //! | `port.rs` | send and receive |
 //! | `open.rs` | open the socket, map it, test it, claim the port |
 //! | `multi_buffer.rs` | packets longer than a frame |
+//! | `framing.rs` | headers of sent packets |
 //! | `fill_level.rs` | the number of frames that the kernel has for receiving |
 //! | `kernel_hint.rs` | the program's count of packets left to the kernel socket |
 //! | `self_test/` | whether the driver sends and receives |
 
 pub(crate) mod fill_level;
+pub(crate) mod framing;
 pub(crate) mod kernel_hint;
 pub(crate) mod multi_buffer;
 pub(crate) mod open;

@@ -21,16 +21,15 @@
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 
-use crate::headers::{Headers, MacAddress, UdpChecksum, emit, parse};
+use crate::headers::{MacAddress, parse};
 use ofi_xdp_bpf::{Counters, EndpointAddress};
-use ofi_xdp_core::{ChecksumCoverage, Datagram, PeerAddress, Transmit, Transmitted, WantedPort};
+use ofi_xdp_core::{ChecksumCoverage, Datagram, PeerAddress, Transmitted, WantedPort};
 
 use super::fill_level::FillLevel;
+use super::framing::{Framing, XskTransmit};
 use super::kernel_hint::KernelRxHint;
 use super::multi_buffer::MultiBuffer;
-use crate::config::TRAFFIC_CLASS;
 use crate::error::XskError;
-use crate::host::route::table::Hop;
 use crate::lease::request::SocketRequest;
 use crate::lease::socket_lease::Lease;
 use crate::stats::{KernelStats, PortStats};
@@ -42,30 +41,6 @@ use crate::xsk::umem::{UmemChunk, UmemMapping};
 /// (`TX_BATCH_SIZE`, net/xdp/xsk.c).
 const KICKS_MAX: u32 = 8;
 
-/// Length and destination of a packet that was written into a frame.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct XskTransmit {
-    /// Bytes of the packet.
-    pub len: usize,
-    /// Destination.
-    pub to: PeerAddress,
-    /// Link-layer address of the next hop.
-    pub mac: MacAddress,
-    /// The source port.
-    pub source: u16,
-    /// Whether the next hop is a gateway. Then a UDP checksum is computed, because a router beyond
-    /// the link may drop packets without one.
-    pub gateway: bool,
-}
-
-impl XskTransmit {
-    /// A packet that leaves by `hop`.
-    pub(crate) const fn new(transmit: Transmit, hop: Hop) -> Self {
-        let Transmit { len, to, .. } = transmit;
-        Self { len, to: to.address, mac: hop.mac, source: hop.source, gateway: hop.gateway }
-    }
-}
-
 /// An `AF_XDP` socket with its memory and its lease.
 #[derive(Debug)]
 pub struct XskPort {
@@ -73,8 +48,7 @@ pub struct XskPort {
     rings: Rings,
     memory: UmemMapping,
     mode: XskMode,
-    local: PeerAddress,
-    mac: MacAddress,
+    framing: Framing,
     headers: usize,
     payload_max: usize,
     port_packets: u16,
@@ -125,8 +99,7 @@ impl XskPort {
             lease,
             rings,
             memory,
-            local: parts.local,
-            mac: parts.mac,
+            framing: Framing::new(parts.local, parts.mac),
             headers: parts.headers,
             payload_max: parts.payload_max,
             // One batch may be outside of the ring while it fills.
@@ -176,7 +149,7 @@ impl XskPort {
     /// The endpoint's own UDP port.
     #[must_use]
     pub const fn local_port(&self) -> u16 {
-        self.local.port()
+        self.framing.local().port()
     }
 
     /// The mode of the socket.
@@ -275,7 +248,7 @@ impl XskPort {
                 };
                 match bytes.map(parse) {
                     None => {}
-                    Some(Ok(parsed)) if parsed.destination == self.local => {
+                    Some(Ok(parsed)) if parsed.destination == self.framing.local() => {
                         sink(Datagram {
                             to_group: false,
                             from: parsed.source,
@@ -318,11 +291,11 @@ impl XskPort {
             return Transmitted::Full;
         };
         let packet = self.headers..self.headers + self.payload_max;
+        let framing = &mut self.framing;
         let written = self.memory.write(&mut frame, |bytes| {
             let length = bytes.get_mut(packet).and_then(write).and_then(|outgoing| {
                 let end = self.headers + outgoing.len.min(self.payload_max);
-                let headers = headers(self.mac, self.local, &outgoing);
-                emit(&headers, bytes, self.headers..end).ok().map(|frame| frame.end)
+                framing.write(&outgoing, bytes, self.headers..end).ok().map(|frame| frame.end)
             });
             (length.unwrap_or(0), length.is_some())
         });
@@ -359,8 +332,7 @@ impl XskPort {
         let packet = multi_buffer.packet();
         let written = packet.get_mut(payload).and_then(write).and_then(|outgoing| {
             let end = self.headers + outgoing.len.min(self.payload_max);
-            let headers = headers(self.mac, self.local, &outgoing);
-            emit(&headers, packet, self.headers..end).ok()
+            self.framing.write(&outgoing, packet, self.headers..end).ok()
         });
         let Some(range) = written else {
             return Transmitted::Nothing;
@@ -418,17 +390,5 @@ impl XskPort {
         }
         self.untaken = left;
         Ok(())
-    }
-}
-
-/// The headers of one packet.
-fn headers(mac: MacAddress, local: PeerAddress, outgoing: &XskTransmit) -> Headers {
-    Headers {
-        source_mac: mac,
-        destination_mac: outgoing.mac,
-        source: local.with_port(outgoing.source),
-        destination: outgoing.to,
-        traffic_class: TRAFFIC_CLASS,
-        checksum: if outgoing.gateway { UdpChecksum::Compute } else { UdpChecksum::Omit },
     }
 }

@@ -22,7 +22,7 @@ const FLAG_DF: u16 = 0x4000;
 const FRAGMENT_MASK: u16 = 0x3fff;
 
 /// The header.
-#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub(super) struct Ipv4 {
     version_length: u8,
@@ -72,12 +72,23 @@ impl Ipv4 {
         traffic_class: u8,
         udp_length: u16,
     ) -> Result<Self, EmitError> {
-        const HEADER: u16 = 20;
-        let total_length = udp_length.checked_add(HEADER).ok_or(EmitError::NoRoom)?;
-        let mut header = Self {
+        let mut header = Self::without_length(source, destination, traffic_class);
+        let sum = InternetChecksum::default().add(header.as_bytes());
+        header.set_length(udp_length, sum)?;
+        Ok(header)
+    }
+
+    /// [`Self::udp`] with a total length of 0 and without a checksum.
+    #[inline]
+    pub(super) const fn without_length(
+        source: Ipv4Addr,
+        destination: Ipv4Addr,
+        traffic_class: u8,
+    ) -> Self {
+        Self {
             version_length: VERSION_LENGTH,
             traffic_class,
-            total_length: U16::new(total_length),
+            total_length: U16::ZERO,
             identification: U16::ZERO,
             flags_offset: U16::new(FLAG_DF),
             ttl: HOP_LIMIT,
@@ -85,9 +96,20 @@ impl Ipv4 {
             checksum: [0; 2],
             source: source.octets(),
             destination: destination.octets(),
-        };
-        header.checksum = InternetChecksum::default().add(header.as_bytes()).finish();
-        Ok(header)
+        }
+    }
+
+    /// Sets the total length, and the checksum; `sum` is that of the header without both.
+    #[inline]
+    pub(super) fn set_length(
+        &mut self,
+        udp_length: u16,
+        sum: InternetChecksum,
+    ) -> Result<(), EmitError> {
+        const HEADER: u16 = 20;
+        self.total_length = U16::new(udp_length.checked_add(HEADER).ok_or(EmitError::NoRoom)?);
+        self.checksum = sum.add(self.total_length.as_bytes()).finish();
+        Ok(())
     }
 
     /// The sum over the pseudo header of the UDP checksum (RFC 768).

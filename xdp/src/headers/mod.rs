@@ -15,6 +15,7 @@ mod ethernet;
 mod fields;
 mod ipv4;
 mod ipv6;
+mod template;
 mod udp;
 
 #[cfg(test)]
@@ -33,6 +34,7 @@ use udp::Udp;
 
 pub use fields::MacAddress;
 pub(crate) use fields::{EmitError, Headers, Reject, UdpChecksum};
+pub(crate) use template::Template;
 
 /// Bytes of the header before an IP packet, without a tag.
 pub(crate) const ETHERNET_LEN: usize = size_of::<Ethernet>();

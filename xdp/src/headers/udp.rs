@@ -11,12 +11,12 @@ use super::checksum::InternetChecksum;
 use super::fields::{EmitError, Headers, Reject, UdpChecksum};
 
 /// The header.
-#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub(super) struct Udp {
     pub(super) source: U16,
     pub(super) destination: U16,
-    length: U16,
+    pub(super) length: U16,
     checksum: [u8; 2],
 }
 

@@ -21,8 +21,8 @@ use crate::host::features::{GenericNetlink, XdpFeatures};
 use crate::host::memory::push;
 use crate::host::netlink::Netlink;
 
-pub use choose::ChooseError;
 pub(crate) use choose::choose;
+pub use choose::{ChooseError, uplink};
 
 /// An IP address and the length of its network prefix in bits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -67,6 +67,23 @@ pub struct InterfaceInfo {
 }
 
 impl InterfaceInfo {
+    /// Whether this is an address of the interface.
+    #[must_use]
+    pub fn owns(&self, ip: IpAddr) -> bool {
+        self.addresses.iter().any(|address| address.ip == ip)
+            // All of 127.0.0.0/8 is local, although one address is listed.
+            || (self.loopback && ip.is_loopback())
+    }
+
+    /// Whether packets for `ip` may come by this interface: it has the address, or it leads to
+    /// other hosts and the loopback interface has it, as on routed hosts.
+    #[must_use]
+    pub fn carries(&self, ip: IpAddr, all: &[Self]) -> bool {
+        let on_loopback =
+            || !ip.is_loopback() && all.iter().any(|one| one.loopback && one.owns(ip));
+        self.owns(ip) || (!self.loopback && on_loopback())
+    }
+
     /// The address `local` of an endpoint on this interface, for the XDP program.
     #[must_use]
     pub fn endpoint(&self, local: SocketAddr, any_payload: bool) -> EndpointAddress {
@@ -221,12 +238,17 @@ fn local_ip(message: &AddressMessage) -> Option<IpAddr> {
     local.or_else(address)
 }
 
-/// Whether `ip` is an address of the interface with this index.
-pub(crate) fn has_address(netlink: &mut Netlink, interface: u32, ip: IpAddr) -> io::Result<bool> {
+/// Whether `ip` is an address of the interface with this index; of any without an index.
+pub(crate) fn has_address(
+    netlink: &mut Netlink,
+    interface: Option<u32>,
+    ip: IpAddr,
+) -> io::Result<bool> {
     let mut found = false;
     netlink.dump(RouteNetlinkMessage::GetAddress(AddressMessage::default()), |message| {
         if let RouteNetlinkMessage::NewAddress(message) = message {
-            found |= message.header.index == interface && local_ip(&message) == Some(ip);
+            let asked = interface.is_none_or(|index| message.header.index == index);
+            found |= asked && local_ip(&message) == Some(ip);
         }
         Ok(())
     })?;
@@ -286,6 +308,16 @@ mod tests {
         let interface = info("left", 7, &["198.18.0.1", "198.19.0.1"]);
         let endpoint = interface.endpoint("198.19.0.1:7".parse().unwrap(), false);
         assert_eq!(endpoint.broadcast, Some(Ipv4Addr::new(198, 19, 0, 255)));
+    }
+
+    #[test]
+    fn an_address_of_the_loopback_interface_may_come_by_all_others() {
+        let all = [info("lo", 1, &["127.0.0.1", "192.0.2.7"]), info("left", 7, &["198.18.0.1"])];
+        let carries =
+            |interface: usize, ip: &str| all[interface].carries(ip.parse().unwrap(), &all);
+        assert!(carries(1, "198.18.0.1") && carries(1, "192.0.2.7"));
+        assert!(!carries(1, "198.18.0.2") && !carries(1, "127.0.0.1"));
+        assert!(carries(0, "192.0.2.7") && carries(0, "127.3.3.3") && !carries(0, "198.18.0.1"));
     }
 
     #[test]

@@ -33,8 +33,9 @@ use super::kernel_batch::KernelBatch;
 use super::recovery::Recovery;
 use super::wakeup_set::WakeupSet;
 use super::xdp_half::{XdpHalf, protect};
+use crate::af_xdp::framing::XskTransmit;
 use crate::af_xdp::kernel_hint::KernelRxHint;
-use crate::af_xdp::port::{XskPort, XskTransmit};
+use crate::af_xdp::port::XskPort;
 use crate::config::PortConfig;
 use crate::host::netns::Namespace;
 use crate::stats::{KernelStats, PortStats};
@@ -330,7 +331,7 @@ impl Port for HybridPort {
             if let Some(found) = self.recovery.as_mut().and_then(Recovery::take) {
                 self.restore(found);
             }
-            return Ok(self.udp.receive(now, budget, &mut self.stats, sink));
+            return Ok(self.udp.receive_or_stay_silent(now, budget, &mut self.stats, sink));
         }
         let primary_first = mem::take(&mut self.primary_first);
         if primary_first {

@@ -9,15 +9,14 @@
 //! In: the port's sockets. Out: one descriptor. Caller: `hybrid.rs`. Bound: the sockets of a port.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, RawFd};
 
-use rustix::event::epoll;
-use rustix::io::Errno;
+use crate::epoll_set::EpollSet;
 
 /// The epoll set, and whether it has all sockets.
 #[derive(Debug)]
 pub(super) struct WakeupSet {
-    set: OwnedFd,
+    set: EpollSet,
     fds: [RawFd; 1],
     armed: bool,
 }
@@ -25,8 +24,8 @@ pub(super) struct WakeupSet {
 impl WakeupSet {
     /// An empty set.
     pub(super) fn new() -> io::Result<Self> {
-        let set = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        Ok(Self { fds: [set.as_raw_fd()], set, armed: false })
+        let set = EpollSet::new()?;
+        Ok(Self { fds: [set.as_fd().as_raw_fd()], set, armed: false })
     }
 
     /// The descriptor of the set.
@@ -46,17 +45,12 @@ impl WakeupSet {
 
     /// Makes the set readable while `source` is.
     pub(super) fn add(&self, source: BorrowedFd<'_>) -> io::Result<()> {
-        let data = epoll::EventData::new_u64(0);
-        match epoll::add(&self.set, source, data, epoll::EventFlags::IN) {
-            Err(Errno::EXIST) => Ok(()),
-            result => Ok(result?),
-        }
+        self.set.add(source)
     }
 
     /// Removes `source` from the set.
     pub(super) fn remove(&self, source: BorrowedFd<'_>) {
-        // Fails for a socket that was not added; then there is nothing to remove.
-        let _ = epoll::delete(&self.set, source);
+        self.set.remove(source);
     }
 }
 

@@ -20,7 +20,7 @@ pub(crate) fn candidate_modes(
 ) -> Result<(&InterfaceInfo, &'static [XskMode], Option<String>), String> {
     const ALL: [XskMode; 3] = [XskMode::Zerocopy, XskMode::Copy, XskMode::Skb];
     let Some(interface) = interface else {
-        return Err("the address is on no interface".to_owned());
+        return Err("it is not known by which interface packets for the address come".to_owned());
     };
     if mode == Mode::Udp {
         return Err("kernel sockets were asked for".to_owned());

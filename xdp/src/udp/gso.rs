@@ -186,6 +186,12 @@ impl GsoBatches {
         taken
     }
 
+    /// Whether no batch waits.
+    #[inline]
+    pub(super) const fn is_empty(&self) -> bool {
+        self.batches.is_empty()
+    }
+
     /// Hands each batch and its bytes to `send`, and empties the buffer.
     pub(super) fn drain(&mut self, mut send: impl FnMut(GsoBatch, &[u8])) {
         for batch in self.batches.iter().filter(|batch| batch.count > 0) {

@@ -15,6 +15,7 @@ mod gso;
 mod memory;
 pub(crate) mod poll_backoff;
 mod senders;
+mod silent_poll;
 mod socket;
 
 #[cfg(test)]
@@ -35,6 +36,7 @@ use gro::Received;
 use groups::Groups;
 use gso::GsoBatches;
 use senders::Senders;
+use silent_poll::SilentPoll;
 use socket::KernelSocket;
 use socket2::SockRef;
 
@@ -48,6 +50,7 @@ pub struct UdpPort {
     /// `None` until a peer wants another source port.
     senders: Option<Box<Senders>>,
     groups: Groups,
+    silence: SilentPoll,
     local: SocketAddr,
     batches: GsoBatches,
     received: Received,
@@ -73,6 +76,7 @@ impl UdpPort {
             connected: ConnectedPeer::default(),
             senders: None,
             groups: Groups::default(),
+            silence: SilentPoll::default(),
             local,
             payload_max,
             port_packets,
@@ -115,8 +119,13 @@ impl UdpPort {
 
     /// All sockets, readable when a packet arrived.
     pub(crate) fn sockets(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        let sources = iter::once(&self.main).chain(self.connected.source());
-        sources.map(|source| source.socket.as_fd()).chain(self.groups.descriptors())
+        receivers(&self.main, &self.connected, &self.groups)
+    }
+
+    /// Ends a silence, before a change of the sockets.
+    fn end_silence(&mut self) {
+        let Self { silence, main, connected, groups, .. } = self;
+        silence.end(receivers(main, connected, groups));
     }
 
     /// Makes packets to groups leave by the interface with this index. With `receives` the packets
@@ -137,6 +146,7 @@ impl UdpPort {
             IpAddr::V6(_) => main.set_multicast_if_v6(interface)?,
         }
         if receives {
+            self.end_silence();
             let socket = self.groups.join(group, interface)?;
             socket.grow_buffers(self.payload_max, self.port_packets)?;
         }
@@ -145,11 +155,13 @@ impl UdpPort {
 
     /// Receives packets to `group` no more.
     pub(crate) fn leave(&mut self, group: SocketAddr) {
+        self.end_silence();
         self.groups.leave(group);
     }
 
     /// Makes the next [`Self::receive`] poll all sockets; see [`ConnectedPeer::poll_all_sources`].
     pub(crate) fn poll_all_sources(&mut self, primary_first: bool) {
+        self.silence.force_now();
         self.connected.poll_all_sources(primary_first);
     }
 
@@ -162,6 +174,7 @@ impl UdpPort {
 
     #[cold]
     fn connect(&mut self) -> bool {
+        self.end_silence();
         let Self { connected, main, local, payload_max, port_packets, .. } = self;
         let result = connected.connect(main, *local).and_then(|new| match new {
             Some(new) => new.grow_buffers(*payload_max, *port_packets).map(|_| true),
@@ -175,6 +188,7 @@ impl UdpPort {
 
     /// Closes the connected socket, whose unread packets are lost, and those that only send.
     pub(crate) fn forget_peers(&mut self) {
+        self.end_silence();
         self.connected = ConnectedPeer::default();
         self.senders = None;
     }
@@ -193,6 +207,27 @@ impl UdpPort {
     /// Whether received packets are left that no socket reports.
     pub(crate) const fn has_more(&self) -> bool {
         self.received.is_left()
+    }
+
+    /// As [`Self::receive`], for a port without an `AF_XDP` half. A poll in a silence is cheaper.
+    #[inline]
+    pub(crate) fn receive_or_stay_silent(
+        &mut self,
+        now: Instant,
+        budget: u16,
+        stats: &mut PortStats,
+        sink: &mut impl FnMut(Datagram<'_>),
+    ) -> u16 {
+        if self.silence.has_begun() {
+            if self.silence.lasts(now) {
+                return 0;
+            }
+            self.connected.poll_all_sources(false);
+        }
+        let count = self.receive(now, budget, stats, sink);
+        let Self { silence, main, connected, groups, .. } = self;
+        silence.record(count, receivers(main, connected, groups));
+        count
     }
 
     /// Hands at most `budget` packets to `sink`, and returns how many. One system call, and one for
@@ -245,17 +280,27 @@ impl UdpPort {
     }
 
     /// Offers the packets of short batches to another path, until it refuses one.
+    #[inline]
     pub(crate) fn reroute_short_batches(&mut self, take: impl FnMut(Transmit, &[u8]) -> bool) {
-        self.batches.reroute_short_batches(take);
+        if !self.batches.is_empty() {
+            self.batches.reroute_short_batches(take);
+        }
     }
 
     /// Sends all queued packets: one system call for each long batch, one for each other packet.
+    #[inline]
     pub fn flush(&mut self, stats: &mut PortStats) {
+        if !self.batches.is_empty() {
+            self.send_batches(stats);
+        }
+    }
+
+    fn send_batches(&mut self, stats: &mut PortStats) {
         let Self { main, connected, senders, batches, local, .. } = self;
         let mut segments = true;
         batches.drain(|batch, bytes| {
             let to = batch.to.address;
-            let sender = senders.as_ref().and_then(|senders| senders.socket(batch.to.peer));
+            let sender = senders.as_mut().and_then(|senders| senders.socket(batch.to.peer));
             let source = sender.unwrap_or(main);
             stats.udp_transmitted += u64::from(batch.count);
             if batch.uses_gso() && segments {
@@ -298,6 +343,16 @@ impl UdpPort {
             self.batches.pause();
         }
     }
+}
+
+/// The sockets that receive.
+fn receivers<'a>(
+    main: &'a KernelSocket,
+    connected: &'a ConnectedPeer,
+    groups: &'a Groups,
+) -> impl Iterator<Item = BorrowedFd<'a>> {
+    let sources = iter::once(main).chain(connected.source());
+    sources.map(|source| source.socket.as_fd()).chain(groups.descriptors())
 }
 
 /// Sets whether the kernel delivers joined packets (GRO) to `socket`, which it does by default.

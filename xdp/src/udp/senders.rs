@@ -4,8 +4,9 @@
 //! The kernel sends a packet from the port that its socket is bound to. In: advice about a peer.
 //! Out: the socket for its packets; none while the endpoint's own port is right. What arrives at
 //! these ports is not for the endpoint: peers answer to its own port. Caller: the UDP port. Bounds:
-//! [`SENDERS_MAX`] sockets, which peers share by their slots; changes as
-//! [`SourcePort`] allows.
+//! [`SENDERS_MAX`] sockets, which peers share by their slots; changes as [`SourcePort`] allows. The
+//! port is not told when a peer goes: a socket without packets for [`UNUSED_NANOS`] is closed when
+//! another one opens.
 
 use std::net::SocketAddr;
 
@@ -16,36 +17,76 @@ use super::socket::KernelSocket;
 /// Maximum number of sockets.
 const SENDERS_MAX: usize = 64;
 
+/// Time without packets after which a socket is closed (1 min), or up to twice of that.
+const UNUSED_NANOS: u64 = 60_000_000_000;
+
 /// The source port of some peers, and its socket.
 #[derive(Debug)]
 struct SendOnly {
+    /// The peer that it was chosen for. Peers of other slots that have this entry share it.
+    peer: PeerId,
+    /// Whether a packet has left since the last search for unused sockets.
+    used: bool,
     source: SourcePort,
     /// `None`: the endpoint's own port.
     socket: Option<KernelSocket>,
+}
+
+impl SendOnly {
+    /// The endpoint's `own` port, for `peer`.
+    const fn new(own: u16, peer: PeerId) -> Self {
+        Self { peer, used: true, source: SourcePort::new(own), socket: None }
+    }
+
+    /// Whether the port was chosen for a peer that had the slot of `peer` before.
+    fn is_of_former(&self, peer: PeerId) -> bool {
+        self.peer.slot() == peer.slot() && self.peer != peer
+    }
 }
 
 /// The source ports of all peers.
 #[derive(Debug)]
 pub(super) struct Senders {
     local: SocketAddr,
+    /// Time of the next search for unused sockets.
+    search_at: Instant,
     senders: Box<[SendOnly]>,
 }
 
 impl Senders {
     /// All peers have the port of `local`.
     pub(super) fn new(local: SocketAddr) -> Self {
-        let own = || SendOnly { source: SourcePort::new(local.port()), socket: None };
-        Self { local, senders: (0..SENDERS_MAX).map(|_| own()).collect() }
+        let own = |_| SendOnly::new(local.port(), PeerId::NONE);
+        Self { local, search_at: Instant::ZERO, senders: (0..SENDERS_MAX).map(own).collect() }
     }
 
     /// The socket for packets to `peer`; `None`: the endpoint's own. A packet outside of
     /// connections always has that: its receiver answers to the port that it comes from.
     #[inline]
-    pub(super) fn socket(&self, peer: PeerId) -> Option<&KernelSocket> {
+    pub(super) fn socket(&mut self, peer: PeerId) -> Option<&KernelSocket> {
         if peer.is_none() {
             return None;
         }
-        self.senders.get(entry(peer))?.socket.as_ref()
+        let sender = self.senders.get_mut(entry(peer))?;
+        if sender.is_of_former(peer) {
+            return None;
+        }
+        sender.used = true;
+        sender.socket.as_ref()
+    }
+
+    /// Closes the sockets that no packet has left by since the last search.
+    fn close_unused(&mut self, now: Instant) {
+        if now < self.search_at {
+            return;
+        }
+        self.search_at = now.after_nanos(UNUSED_NANOS);
+        for sender in &mut self.senders {
+            if !sender.used {
+                *sender = SendOnly::new(self.local.port(), sender.peer);
+            }
+            sender.used = false;
+        }
     }
 
     /// Follows advice about the source port of packets to a peer. Returns whether it has changed. A
@@ -56,13 +97,17 @@ impl Senders {
         now: Instant,
         (to, advice): (Destination, PathAdvice),
     ) -> bool {
+        self.close_unused(now);
         let (own, salt) = (self.local.port(), u32::from(self.local.port()) << 16 | to.peer.slot());
         let Some(sender) = self.senders.get_mut(entry(to.peer)) else { return false };
+        if sender.is_of_former(to.peer) || sender.peer.is_none() {
+            *sender = SendOnly::new(own, to.peer);
+        }
         let before = sender.source.port();
         if !sender.source.advise(now, own, salt, advice) {
             return false;
         }
-        sender.socket = None;
+        (sender.used, sender.socket) = (true, None);
         let port = sender.source.port();
         if port == own {
             return true;
@@ -103,7 +148,7 @@ mod tests {
         Destination { peer: PeerId::new(slot, 0), address }
     }
 
-    fn port_of(senders: &Senders, slot: u32) -> Option<u16> {
+    fn port_of(senders: &mut Senders, slot: u32) -> Option<u16> {
         let socket = senders.socket(PeerId::new(slot, 0))?;
         Some(socket.socket.local_addr().unwrap().port())
     }
@@ -120,16 +165,53 @@ mod tests {
         let advice = |source, wanted| PathAdvice::Wanted { source, wanted };
         let named = WantedPort::named(wanted).unwrap();
         assert!(senders.advise(&main, Instant::ZERO, (to(3), advice(own, named))));
-        assert_eq!((port_of(&senders, 3), port_of(&senders, 4)), (Some(wanted), None));
-        assert_eq!(port_of(&senders, 3 + SENDERS_MAX as u32), Some(wanted), "a shared entry");
+        assert_eq!((port_of(&mut senders, 3), port_of(&mut senders, 4)), (Some(wanted), None));
+        assert_eq!(port_of(&mut senders, 3 + SENDERS_MAX as u32), Some(wanted), "a shared entry");
         assert!(senders.advise(
             &main,
             Instant::ZERO,
             (to(3), advice(wanted, WantedPort::other(4)))
         ));
-        assert_ne!(port_of(&senders, 3), Some(wanted));
+        assert_ne!(port_of(&mut senders, 3), Some(wanted));
         assert!(senders.advise(&main, Instant::ZERO, (to(3), PathAdvice::TimedOut)));
-        assert_eq!(port_of(&senders, 3), None);
+        assert_eq!(port_of(&mut senders, 3), None);
+    }
+
+    #[test]
+    fn a_new_peer_in_the_slot_of_another_one_has_the_own_port() {
+        let (main, mut senders, own) = senders();
+        let named = WantedPort::named(free()).unwrap();
+        let advice = PathAdvice::Wanted { source: own, wanted: named };
+        assert!(senders.advise(&main, Instant::ZERO, (to(3), advice)));
+        let new = Destination { peer: PeerId::new(3, 1), ..to(3) };
+        assert!(senders.socket(new.peer).is_none());
+        let another = WantedPort::named(free()).unwrap();
+        let advice = PathAdvice::Wanted { source: own, wanted: another };
+        assert!(senders.advise(&main, Instant::ZERO, (new, advice)));
+        assert!(senders.socket(new.peer).is_some());
+        assert_eq!(port_of(&mut senders, 3), None);
+    }
+
+    #[test]
+    fn sockets_without_packets_are_closed_when_another_one_opens() {
+        let (main, mut senders, own) = senders();
+        let open = |senders: &mut Senders, now, slot| {
+            let wanted = WantedPort::named(free()).unwrap();
+            let advice = PathAdvice::Wanted { source: own, wanted };
+            assert!(senders.advise(&main, Instant::ZERO.after_nanos(now), (to(slot), advice)));
+        };
+        let opened = |senders: &Senders| {
+            senders.senders.iter().filter(|sender| sender.socket.is_some()).count()
+        };
+        (0..4).for_each(|slot| open(&mut senders, 0, slot));
+        open(&mut senders, UNUSED_NANOS - 1, 4);
+        assert_eq!(opened(&senders), 5);
+        open(&mut senders, UNUSED_NANOS, 5);
+        assert_eq!(opened(&senders), 6, "all were opened since the last search");
+        assert!(port_of(&mut senders, 2).is_some());
+        open(&mut senders, 2 * UNUSED_NANOS, 6);
+        let left = [2, 5, 6].map(|slot| port_of(&mut senders, slot).is_some());
+        assert_eq!((opened(&senders), left), (3, [true; 3]));
     }
 
     #[test]
@@ -139,7 +221,7 @@ mod tests {
         let named = WantedPort::named(free()).unwrap();
         let advice = PathAdvice::Wanted { source: own, wanted: named };
         assert!(senders.advise(&main, Instant::ZERO, (to(sharing), advice)));
-        assert!(port_of(&senders, sharing).is_some());
+        assert!(port_of(&mut senders, sharing).is_some());
         assert!(senders.socket(PeerId::NONE).is_none());
     }
 
@@ -151,7 +233,7 @@ mod tests {
         let advice = PathAdvice::Wanted { source: own, wanted: named };
         for _ in 0..=named.tries_max() {
             assert!(!senders.advise(&main, Instant::ZERO, (to(0), advice)));
-            assert_eq!(port_of(&senders, 0), None);
+            assert_eq!(port_of(&mut senders, 0), None);
         }
         let named = WantedPort::named(free()).unwrap();
         let another = PathAdvice::Wanted { source: own, wanted: named };

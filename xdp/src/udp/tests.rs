@@ -292,3 +292,59 @@ fn a_group_is_no_connected_peer() {
     }
     assert!(!marked(&mut right, 10).is_empty());
 }
+
+/// Polls `port` until its sockets are silent.
+fn fall_silent(port: &mut UdpPort) {
+    for _ in 0..1_000 {
+        assert_eq!(poll(port), []);
+        if port.silence.has_begun() {
+            return;
+        }
+    }
+    panic!("no silence");
+}
+
+/// The senders of the packets that one poll finds, at most eight.
+fn poll(port: &mut UdpPort) -> Vec<PeerAddress> {
+    let (mut senders, mut stats) = (Vec::new(), PortStats::default());
+    port.receive_or_stay_silent(now(), 8, &mut stats, &mut |packet: Datagram<'_>| {
+        senders.push(packet.from);
+    });
+    senders
+}
+
+#[test]
+fn the_first_poll_after_a_silence_finds_the_packet_on_each_socket() {
+    let lo = nix::net::if_::if_nametoindex("lo").unwrap();
+    let (mut port, mut connected, mut other) =
+        (port("127.0.0.1"), port("127.0.0.1"), port("127.0.0.1"));
+    let address = port.local_addr();
+    let group = SocketAddr::new([239, 255, 72, 3].into(), address.port());
+    other.join(group, lo, false).unwrap();
+    fall_silent(&mut port);
+    // Each change of the sockets is made in a silence.
+    stream(&mut port, &mut connected, 300);
+    fall_silent(&mut port);
+    port.join(group, lo, true).unwrap();
+    for _ in 0..3 {
+        for (is_connected, to) in [(true, address), (false, address), (false, group)] {
+            let sender = if is_connected { &mut connected } else { &mut other };
+            fall_silent(&mut port);
+            assert!(port.silence.lasts(now()));
+            send_all(sender, to, &[16]);
+            port.poll_all_sources(false);
+            assert_eq!(poll(&mut port), [PeerAddress::from(sender.local_addr())]);
+            assert!(!port.silence.has_begun(), "the sockets have left the set");
+        }
+    }
+    fall_silent(&mut port);
+    port.leave(group);
+    port.forget_peers();
+    fall_silent(&mut port);
+    send_all(&mut connected, address, &[16; 20]);
+    let pause = now().after_nanos(silent_poll::PAUSE_MAX_NANOS);
+    // bound: the pause
+    while now() <= pause {}
+    assert_eq!(poll(&mut port).len(), 1, "a pause later it is found in any case");
+    assert_eq!(receive_all(&mut port, 19, 8).len(), 19);
+}

@@ -53,6 +53,10 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("tests/harness", &["ofi-xdp-core", "ofi-xdp-perf"]),
     // The hostile peer makes packets by hand.
     ("tests/e2e", &["ofi-xdp-core", "ofi-xdp-harness", "ofi-xdp-libfabric", "ofi-xdp-test-kit"]),
+    (
+        "tests/age",
+        &["ofi-xdp-harness", "ofi-xdp-libfabric", "ofi-xdp-statistics", "ofi-xdp-test-kit"],
+    ),
     ("tests/interop/mpi", &["ofi-xdp-harness"]),
     ("tests/vm", &["ofi-xdp-harness", "ofi-xdp-mpi", "ofi-xdp-perf"]),
     // It sees libfabric's C interface alone, so that any provider can be under test.

@@ -88,6 +88,8 @@ pub(super) struct ConnectionTable<'s> {
     changed_links: ChangedLinks,
     /// Peers that spoke first, for the caller to name.
     newcomers: Newcomers,
+    /// The peer that sent the last datagram (`FI_EP_DGRAM`).
+    datagram_source: PeerId,
 }
 
 impl<'s> ConnectionTable<'s> {
@@ -123,6 +125,7 @@ impl<'s> ConnectionTable<'s> {
             closed: false,
             changed_links: ChangedLinks::default(),
             newcomers: Newcomers::default(),
+            datagram_source: PeerId::NONE,
         }
     }
 }
@@ -198,6 +201,23 @@ impl ConnectionTable<'_> {
     pub(super) fn find_peer(&self, address: PeerAddress, cid: PeerId) -> Option<PeerSlot> {
         let cid = if self.is_connected { cid } else { PeerId::NONE };
         self.index.find(&PeerKey { address, cid }, |peer| self.key_of(peer))
+    }
+
+    /// The peer at the source address of a datagram; [`PeerId::NONE`] for an unknown one. Most
+    /// datagrams follow one of the same peer, so that peer is compared before the table is
+    /// searched.
+    #[inline]
+    pub(super) fn datagram_source(&mut self, address: PeerAddress) -> PeerId {
+        let last = self.find(self.datagram_source);
+        if last.is_none_or(|(_, peer)| peer.address() != address) {
+            self.datagram_source = self.search_datagram_source(address);
+        }
+        self.datagram_source
+    }
+
+    #[inline(never)]
+    fn search_datagram_source(&self, address: PeerAddress) -> PeerId {
+        self.find_peer(address, PeerId::NONE).map_or(PeerId::NONE, |slot| self.peer_id(slot))
     }
 
     /// The number of a connection: its peer has a newer one after it.

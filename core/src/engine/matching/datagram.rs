@@ -21,8 +21,7 @@ impl Matcher<'_> {
         memory: &mut M,
     ) {
         cx.stats.packets_received += 1;
-        let sender = cx.table.find_peer(datagram.from, PeerId::NONE);
-        let peer = sender.map_or(PeerId::NONE, |slot| cx.table.peer_id(slot));
+        let peer = cx.table.datagram_source(datagram.from);
         // A datagram has no data of its sender.
         let data = datagram.to_group.then_some(0);
         let total = datagram.bytes.len() as u64;

@@ -61,7 +61,7 @@ impl Sender<'_> {
         while let Some(slot) = self.datagrams.pop_front(&mut self.ops) {
             self.datagrams_waiting -= 1;
             let (peer, len) = (self.ops[slot].peer, self.ops[slot].total as usize);
-            let address = cx.table.peer_slot(peer).map(|peer| cx.table[peer].address());
+            let address = cx.table.find(peer).map(|(_, peer)| peer.address());
             let (Some(address), Some(into)) = (address, packet.get_mut(..len)) else {
                 self.ops[slot].outcome = Err(OpError::Closed);
                 self.finish(cx, slot);

@@ -141,7 +141,9 @@ impl Sender<'_> {
             if slot.is_none() {
                 return 0;
             }
-            mark(self.ops[slot].missing as u32 ^ self.op_id(slot).bits() << 20)
+            // A later request may have the same slot and as many missing bytes; its generation is
+            // another one.
+            mark(self.ops[slot].missing as u32 ^ self.op_id(slot).bits().rotate_left(12))
         })
     }
 

@@ -113,7 +113,7 @@ impl Endpoint {
     /// # Errors
     /// [`Error::Call`].
     pub fn may_sleep(&self) -> Result<bool, Error> {
-        match check("fi_trywait", self.fabric.trywait(&[&*self.queue])) {
+        match check("fi_trywait", self.domain.fabric().trywait(&[&*self.queue])) {
             Ok(()) => Ok(true),
             Err(Error::Again) => Ok(false),
             Err(error) => Err(error),

@@ -10,6 +10,7 @@ use super::BATCH;
 use super::Endpoint;
 use super::completion::EMPTY_ENTRY;
 use crate::buffers::Buffers;
+use crate::domain::OpenDomain;
 use crate::events::Events;
 use crate::listener::Listener;
 use crate::owned::{Owned, check, failure};
@@ -45,13 +46,26 @@ impl Listener {
     /// # Errors
     /// [`Error::Timeout`], [`Error::Call`].
     pub fn accept(self, setup: Setup, timeout: Duration) -> Result<Endpoint, Error> {
-        let (passive, events, fabric) = self.into_parts();
-        let event = events.wait(abi::FI_CONNREQ, "a connection request", timeout)?;
-        let request = event.ok_or_else(|| failure("fi_eq_sread", libc::EIO))?;
-        let endpoint = Endpoint::assemble(&request, setup, fabric, Some(events), Some(passive))?;
+        let (passive, events, domain) = self.into_parts();
+        let request = events.request(timeout)?;
+        let endpoint = Endpoint::assemble(&request, setup, domain, Some(events), Some(passive))?;
         endpoint.enable()?;
         check("fi_accept", endpoint.endpoint.accept())?;
         endpoint.wait_connected(timeout)?;
+        Ok(endpoint)
+    }
+
+    /// Waits for a connection request, and answers it. Goes on listening. The connection is there
+    /// after [`Endpoint::wait_connected`].
+    ///
+    /// # Errors
+    /// [`Error::Timeout`] without a request, [`Error::Call`].
+    pub fn accept_next(&self, setup: Setup, timeout: Duration) -> Result<Endpoint, Error> {
+        let (request, domain) = self.request(timeout)?;
+        let events = Events::open(domain.fabric())?;
+        let endpoint = Endpoint::assemble(&request, setup, domain, Some(events), None)?;
+        endpoint.enable()?;
+        check("fi_accept", endpoint.endpoint.accept())?;
         Ok(endpoint)
     }
 }
@@ -62,8 +76,7 @@ impl Endpoint {
     /// # Errors
     /// [`Error::Call`] for the step that failed.
     pub fn open(info: &Info, setup: Setup) -> Result<Self, Error> {
-        let fabric = info.open_fabric()?;
-        let endpoint = Self::assemble(info, setup, fabric, None, None)?;
+        let endpoint = Self::assemble(info, setup, OpenDomain::open(info)?, None, None)?;
         endpoint.enable()?;
         Ok(endpoint)
     }
@@ -74,9 +87,9 @@ impl Endpoint {
     /// # Errors
     /// [`Error::Call`] for the step that failed, [`Error::Timeout`].
     pub fn connect(info: &Info, setup: Setup, timeout: Duration) -> Result<Self, Error> {
-        let fabric = info.open_fabric()?;
-        let events = Events::open(&fabric)?;
-        let endpoint = Self::assemble(info, setup, fabric, Some(events), None)?;
+        let domain = OpenDomain::open(info)?;
+        let events = Events::open(domain.fabric())?;
+        let endpoint = Self::assemble(info, setup, domain, Some(events), None)?;
         endpoint.enable()?;
         let destination = info.destination();
         if destination.is_empty() {
@@ -104,15 +117,14 @@ impl Endpoint {
         events.wait(abi::FI_SHUTDOWN, "the end of the connection", timeout).map(drop)
     }
 
-    /// Domain, completion queue, address vector, endpoint; bound, not yet enabled.
+    /// Completion queue, address vector, endpoint; bound, not yet enabled.
     fn assemble(
         info: &Info,
         setup: Setup,
-        fabric: Owned<raw::Fabric>,
+        domain: OpenDomain,
         events: Option<Events>,
         passive: Option<Owned<raw::Pep>>,
     ) -> Result<Self, Error> {
-        let domain = Owned::of("fi_domain", fabric.domain(info.raw(), Context::null()))?;
         let mut buffers = Buffers::new(setup.slots, setup.size)?;
         if info.wants_registration() || info.offers_rma() {
             buffers.register(&domain, info.offers_rma())?;
@@ -138,8 +150,7 @@ impl Endpoint {
             addresses,
             buffers,
             entries: Box::new([EMPTY_ENTRY; BATCH]),
-            _domain: domain,
-            fabric,
+            domain,
         })
     }
 
@@ -147,7 +158,11 @@ impl Endpoint {
         check("fi_enable", self.endpoint.enable())
     }
 
-    fn wait_connected(&self, timeout: Duration) -> Result<(), Error> {
+    /// Waits until the connection is there.
+    ///
+    /// # Errors
+    /// [`Error::Timeout`], [`Error::Call`].
+    pub fn wait_connected(&self, timeout: Duration) -> Result<(), Error> {
         let Some(events) = &self.events else { return Ok(()) };
         events.wait(abi::FI_CONNECTED, "the connection", timeout).map(drop)
     }

@@ -47,6 +47,16 @@ impl Endpoint {
         if count == 1 { Ok(Peer(peers[0])) } else { Err(failed()) }
     }
 
+    /// Removes a peer, to which no operation is under way, from the address vector.
+    ///
+    /// # Errors
+    /// [`Error::Call`].
+    pub fn remove(&mut self, peer: Peer) -> Result<(), Error> {
+        let failed = || failure("fi_av_remove", libc::EINVAL);
+        let addresses = self.addresses.as_ref().ok_or_else(failed)?;
+        check("fi_av_remove", addresses.remove(&[peer.0]))
+    }
+
     /// Adds peers at IPv4 addresses, all in one call. `info` is the offer of the endpoint.
     ///
     /// # Errors

@@ -247,7 +247,10 @@ fn pgo_workload() -> anyhow::Result<ExitCode> {
     netns::sweep()?;
     let Plan { suite, rounds, mut entries } = plan;
     let environment = Environment::own_links(&mut entries)?;
-    Ok(exit_code(&run((suite, rounds), &environment, entries)?))
+    let results = run((suite, rounds), &environment, entries)?;
+    drop(environment);
+    suites::exercise_datagrams()?;
+    Ok(exit_code(&results))
 }
 
 const SETTING: &str = "network namespaces of one machine, joined by veth, a link for each peer";

@@ -32,6 +32,7 @@ tests! { "fi_av":
     remove_of_several_at_once
     removed_places_are_not_found
     a_removed_peer_may_still_send
+    a_removed_peer_that_sends_is_inserted_again
     the_same_address_twice
     two_vectors_are_independent
     endpoints_share_a_vector
@@ -342,6 +343,30 @@ fn a_removed_peer_may_still_send(world: &World) -> Result<()> {
     group.post(|| group.a().ep.send(Mem::zeroed(8), group.to_b(), Context::new()))?;
     group.done(group.b(), receive)?;
     group.next(group.a())?;
+    group.close()
+}
+
+/// Section `fi_av_remove`: the operations of a peer that sends after its removal go on when it
+/// is inserted and used again.
+fn a_removed_peer_that_sends_is_inserted_again(world: &World) -> Result<()> {
+    let group = world.pair(abi::FI_MSG)?;
+    group.exchange(Mem::zeroed(8), Mem::zeroed(8))?;
+    group.b().av.remove(&[group.to_a()])?;
+    // The message waits for its receive.
+    let (len, long) = (8 << 20, Context::new());
+    group.post(|| group.a().ep.send(Mem::pattern(len, 3), group.to_b(), long))?;
+    group.expect_no_event(group.b())?;
+    let again = group.b().av.insert(&group.a().name()?)?;
+    let receive = Context::new();
+    group.post(|| group.a().ep.recv(Mem::zeroed(8), FI_ADDR_UNSPEC, receive))?;
+    group.post(|| group.b().ep.send(Mem::zeroed(8), again, Context::new()))?;
+    group.done(group.a(), receive)?;
+    group.next(group.b())?;
+    let (into, receive) = (Mem::zeroed(len), Context::new());
+    group.post(|| group.b().ep.recv(into, FI_ADDR_UNSPEC, receive))?;
+    group.done(group.b(), receive)?;
+    group.done(group.a(), long)?;
+    ensure!(into.bytes() == Mem::pattern(len, 3).bytes(), "other bytes have come");
     group.close()
 }
 

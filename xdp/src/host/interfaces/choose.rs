@@ -2,10 +2,15 @@
 //! The choice of an interface and of a local address for an endpoint.
 //!
 //! In: the address and the interface of a [`PortConfig`], the list of interfaces. Out: one of them,
-//! and an IP address. Callers: `port/open.rs`; the port that looks for its interface again. Bound:
-//! the interfaces, and one request for the default route.
+//! and an IP address. Callers: `port/open.rs`; the port that looks for its interface again; the
+//! offers of `fi_getinfo` ([`uplink`]). Bound: the interfaces, and one request for the default
+//! route.
+//!
+//! A routed host has its address on the loopback interface, and announces a route to it by each of
+//! its cards. The interface of the default route is chosen for such an address. Packets that come
+//! by another one take the kernel's path.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use super::{InterfaceAddress, InterfaceInfo};
 use crate::config::PortConfig;
@@ -42,7 +47,8 @@ pub enum ChooseError {
 }
 
 /// The interface and the IP address of an endpoint with `config`. `None`: the address is on no
-/// interface; binding fails then, or not (`ip_nonlocal_bind`).
+/// interface, and binding fails then, or not (`ip_nonlocal_bind`); or it is on the loopback
+/// interface, and it is unknown by which other one its packets come.
 pub(crate) fn choose<'a>(
     config: &PortConfig,
     interfaces: &'a [InterfaceInfo],
@@ -54,21 +60,24 @@ pub(crate) fn choose<'a>(
         Some(name) => Some(find(interfaces, name)?),
     };
     if !wanted.is_unspecified() {
-        let owner = interfaces.iter().find(|interface| owns(interface, wanted));
-        return match named {
-            Some(interface) if !owns(interface, wanted) => {
-                Err(ChooseError::WrongInterface { ip: wanted, interface: interface.name.clone() })
+        let owner = match named {
+            Some(interface) if !interface.carries(wanted, interfaces) => {
+                let interface = interface.name.clone();
+                return Err(ChooseError::WrongInterface { ip: wanted, interface });
             }
-            Some(interface) => Ok((Some(interface), wanted)),
-            None => Ok((owner, wanted)),
+            Some(interface) => Some(interface),
+            None => interfaces.iter().find(|interface| interface.owns(wanted)),
         };
+        let is_routed = owner.is_some_and(|owner| owner.loopback && !wanted.is_loopback());
+        let chosen = if is_routed { find_uplink(interfaces, wanted, netlink) } else { owner };
+        return Ok((chosen, wanted));
     }
     if let Some(interface) = named {
         let ip = first_address(interface, &config.bind)
             .ok_or_else(|| ChooseError::NoAddress { interface: interface.name.clone() })?;
         return Ok((Some(interface), ip));
     }
-    let default = default_interface(netlink);
+    let default = default_interface(netlink, true, None);
     let usable = |interface: &&InterfaceInfo| {
         interface.up && first_address(interface, &config.bind).is_some()
     };
@@ -87,10 +96,23 @@ fn find<'a>(interfaces: &'a [InterfaceInfo], name: &str) -> Result<&'a Interface
     })
 }
 
-fn owns(interface: &InterfaceInfo, ip: IpAddr) -> bool {
-    interface.addresses.iter().any(|address| address.ip == ip)
-        // All of 127.0.0.0/8 is local, although one address is listed.
-        || (interface.loopback && ip.is_loopback())
+/// The interface that leads from `ip`, an address of the loopback interface, to other hosts: that
+/// of the default route, or the only one. `None` also where a sandbox forbids netlink.
+#[must_use]
+pub fn uplink(all: &[InterfaceInfo], ip: IpAddr) -> Option<&InterfaceInfo> {
+    find_uplink(all, ip, &mut Netlink::open().ok()?)
+}
+
+fn find_uplink<'a>(
+    interfaces: &'a [InterfaceInfo],
+    ip: IpAddr,
+    netlink: &mut Netlink,
+) -> Option<&'a InterfaceInfo> {
+    let mut usable = interfaces.iter().filter(|interface| !interface.loopback && interface.up);
+    match default_interface(netlink, ip.is_ipv4(), Some(ip)) {
+        Some(index) => usable.find(|interface| interface.index == index),
+        None => usable.next().filter(|_| usable.next().is_none()),
+    }
 }
 
 /// The interface's first address in the family of `bind`, or else in the other family.
@@ -100,10 +122,16 @@ fn first_address(interface: &InterfaceInfo, bind: &SocketAddr) -> Option<IpAddr>
     addresses.iter().find(same).or_else(|| addresses.first()).map(|address| address.ip)
 }
 
-/// The interface of the default route: the route to an address of 192.0.2.0/24, a network for
-/// documentation that is on no link (RFC 5737). No packet is sent.
-fn default_interface(netlink: &mut Netlink) -> Option<u32> {
-    let route = lookup::ask(netlink, IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), None).ok()??;
+/// The interface of the default route from `source`: the route to an address of `192.0.2.0/24` or
+/// `2001:db8::/32`, networks for documentation that are on no link (RFC 5737, RFC 3849). No packet
+/// is sent.
+fn default_interface(netlink: &mut Netlink, ipv4: bool, source: Option<IpAddr>) -> Option<u32> {
+    let nowhere = if ipv4 {
+        IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1))
+    } else {
+        IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1))
+    };
+    let route = lookup::ask(netlink, nowhere, source).ok()??;
     Some(route.interface)
 }
 
@@ -122,7 +150,7 @@ mod tests {
 
     fn chosen(bind: &str, interface: Option<&str>) -> Result<(String, String), ChooseError> {
         let interfaces = [
-            info("lo", 1, &["127.0.0.1", "::1"]),
+            info("lo", 1, &["127.0.0.1", "::1", "198.51.100.7"]),
             info("left", 1000, &["198.18.0.1", "fd00::1"]),
             info("right", 1001, &["198.19.0.1"]),
             info("bare", 1002, &[]),
@@ -143,6 +171,15 @@ mod tests {
         assert_eq!(chosen("[::ffff:198.19.0.1]:0", None), ok("right", "198.19.0.1"));
         assert_eq!(chosen("127.9.9.9:0", None), ok("lo", "127.9.9.9"));
         assert_eq!(chosen("203.0.113.1:0", None), ok("", "203.0.113.1"));
+    }
+
+    #[test]
+    fn an_address_of_the_loopback_interface_comes_by_the_named_one() {
+        assert_eq!(chosen("198.51.100.7:0", Some("left")), ok("left", "198.51.100.7"));
+        // The default route of this machine leads to none of these.
+        assert_eq!(chosen("198.51.100.7:0", None), ok("", "198.51.100.7"));
+        assert_eq!(chosen("198.51.100.7:0", Some("lo")), ok("", "198.51.100.7"));
+        assert!(chosen("127.0.0.1:0", Some("left")).is_err());
     }
 
     #[test]

@@ -18,6 +18,8 @@ use crate::mtu;
 #[derive(Debug)]
 pub(super) struct OwnLink {
     own: IpAddr,
+    /// Whether the interface has the address; else the loopback interface has it.
+    has_own: bool,
     interface: u32,
     mac: MacAddress,
     mtu: u32,
@@ -25,10 +27,12 @@ pub(super) struct OwnLink {
 }
 
 impl OwnLink {
-    /// The interface with the address `own`, as it was when it was listed.
+    /// The interface by which packets for the address `own` come, as it was when it was listed.
     pub(super) fn new(own: IpAddr, interface: &InterfaceInfo) -> Self {
         let InterfaceInfo { index, mac, mtu, .. } = *interface;
-        Self { own, interface: index, mac, mtu, payload_max: mtu::payload_max(mtu, own) }
+        let has_own = interface.owns(own);
+        let payload_max = mtu::payload_max(mtu, own);
+        Self { own, has_own, interface: index, mac, mtu, payload_max }
     }
 
     /// The own address.
@@ -63,8 +67,8 @@ impl OwnLink {
     pub(super) fn ask_address(&self, netlink: &mut Netlink) -> Result<(), &'static str> {
         // All of 127.0.0.0/8 is local, although one address is listed. Without an answer nothing
         // is known.
-        if self.own.is_loopback() || has_address(netlink, self.interface, self.own).unwrap_or(true)
-        {
+        let owner = self.has_own.then_some(self.interface);
+        if self.own.is_loopback() || has_address(netlink, owner, self.own).unwrap_or(true) {
             return Ok(());
         }
         Err("its address has left the interface")

@@ -117,15 +117,19 @@ proptest! {
     }
 
     #[test]
-    fn small_addends_count_where_they_decide(negative: bool, far in 64..16_000_i32) {
+    fn small_addends_count_where_they_decide(
+        negative: bool,
+        far in prop_oneof![64..68_i32, 64..16_000],
+    ) {
         // Half a unit in the last place is a tie; anything more, however small, rounds up.
         let number = element(false, BIAS + 8000, INTEGER_BIT);
         let half = element(false, BIAS + 8000 - 64, INTEGER_BIT);
         prop_assert_eq!(bits(number + half), bits(number));
         let more = element(false, BIAS + 8000 - 64, INTEGER_BIT | 1);
         prop_assert_eq!(bits(number + more).2, INTEGER_BIT | 1);
-        let tiny = element(negative, BIAS + 8000 - far.max(65), INTEGER_BIT);
-        prop_assert_eq!(bits(number + tiny).2 == INTEGER_BIT, !negative || far > 66);
+        // Units in the last place below a power of two have half the size of those above it.
+        let tiny = element(negative, BIAS + 8000 - far, INTEGER_BIT);
+        prop_assert_eq!(bits(number + tiny).2 == INTEGER_BIT, !negative || far > 64);
         let odd = element(false, BIAS + 8000, INTEGER_BIT | 1);
         prop_assert_eq!(bits(odd + half), (false, BIAS + 8000, INTEGER_BIT | 2));
     }

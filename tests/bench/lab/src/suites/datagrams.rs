@@ -65,8 +65,21 @@ fn candidates() -> Vec<Candidate> {
 /// Without privilege, or when a program fails.
 pub fn datagrams(quick: bool) -> anyhow::Result<Vec<Record>> {
     let candidates = candidates();
+    let values = run(&candidates, if quick { (2, "200") } else { (7, "1000") })?;
+    Ok(records(&candidates, &values))
+}
+
+/// Runs datagrams over each tier that the PGO build is for.
+///
+/// # Errors
+/// As [`datagrams`].
+pub fn exercise_datagrams() -> anyhow::Result<()> {
+    run(&[XdpMode::Auto, XdpMode::Skb, XdpMode::Udp].map(Candidate::xdp), (1, "200")).map(drop)
+}
+
+/// Runs all work of `candidates`, so many rounds of so many milliseconds each.
+fn run(candidates: &[Candidate], (rounds, time): (usize, &str)) -> anyhow::Result<Values> {
     let hosts = TwoHosts::new(&vec![LinkOptions::default(); candidates.len()])?;
-    let (rounds, time) = if quick { (2, "200") } else { (7, "1000") };
     let mut values = Values::new();
     for _ in 0..rounds {
         for work in [Work::Pings, Work::Stream(STREAMS[0]), Work::Stream(STREAMS[1])] {
@@ -80,7 +93,7 @@ pub fn datagrams(quick: bool) -> anyhow::Result<Vec<Record>> {
             }
         }
     }
-    Ok(records(&candidates, &values))
+    Ok(values)
 }
 
 fn records(candidates: &[Candidate], values: &Values) -> Vec<Record> {

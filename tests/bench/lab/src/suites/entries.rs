@@ -259,7 +259,8 @@ fn cpu(time_ms: u64, idle_ms: u64) -> Vec<Entry> {
     entries
 }
 
-/// Small and large messages, with each operation, spinning and asleep, on each tier.
+/// Small and large messages, with each operation, spinning and asleep, on each tier; connected
+/// endpoints.
 fn pgo_workload() -> Vec<Entry> {
     let messages =
         Measurement::new(100).latency(SIZES_QUICK).stream(&[(8, WINDOW), BULK[1], BULK[2]]);
@@ -276,6 +277,9 @@ fn pgo_workload() -> Vec<Entry> {
     entries.push(
         Measurement::new(100).latency(&[8]).of(Candidate::xdp(XdpMode::Auto).waiting("sread")),
     );
+    for mode in [XdpMode::Auto, XdpMode::Udp] {
+        entries.push(messages.of(Candidate::xdp(mode).connected()));
+    }
     entries
 }
 

@@ -29,7 +29,7 @@ use std::path::{Path, PathBuf};
 use crate::report::{self, Record};
 
 pub use comparison::Comparison;
-pub use datagrams::{DATAGRAMS, datagrams};
+pub use datagrams::{DATAGRAMS, datagrams, exercise_datagrams};
 pub use entries::{PGO_WORKLOAD, Plan, plan};
 pub use lazy::lazy_table;
 pub use machine::facts;

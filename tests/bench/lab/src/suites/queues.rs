@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The suite `queues`: the share of packets that come by AF_XDP, on cards of several queues.
 //!
-//! Two hosts with cards in software, and pairs of endpoints between them that send small messages
-//! in windows. A card hashes addresses and ports (`sdfn`), or addresses alone (`sd`). Out: for each
-//! cell the share of all endpoints and of the one with the least, from the statistics pages, after
-//! the first round trips. Bounds: [`Cell`]s of the list, [`MEASURED`] each.
+//! Two hosts with cards in software. Each endpoint of one host exchanges small messages with all
+//! endpoints of the other. A card hashes addresses and ports (`sdfn`), or addresses alone (`sd`).
+//! Out: for each cell the share of all endpoints and of the one with the least, from the statistics
+//! pages, after the first round trips. Bounds: [`Cell`]s of the list, [`MEASURED`] each.
 
 use std::path::Path;
 use std::time::Duration;
@@ -26,15 +26,17 @@ pub const QUEUES: &str = "queues";
 /// The metrics: the share of all packets, and that of the endpoint with the least.
 const SHARE: &str = "xdp_share";
 const LEAST: &str = "least_xdp_share";
-/// The control port of the first server.
-const PORT: u16 = 7471;
-/// Time from the start of the last pair to the first sample, and between the samples.
-const SETTLED: Duration = Duration::from_millis(700);
-const MEASURED: Duration = Duration::from_millis(800);
-/// Time of a client's stream in ms, beyond all samples; clients are ended before.
-const STREAM_MS: &str = "30000";
-/// Time limit for a program to begin.
+/// The port of the first endpoint of each host.
+const PORT: u16 = 7500;
+/// Time from the start of the last program to the first sample. A card's hash is not known here, so
+/// some source ports for each queue are tried, one each round trip; a round trip between 32
+/// processes on two cores takes milliseconds.
+const SETTLED: Duration = Duration::from_secs(8);
+/// Time between the samples.
+const MEASURED: Duration = Duration::from_secs(2);
+/// Time limit for a program to begin; the first ones wait for the last.
 const START: Duration = Duration::from_secs(15);
+const PEER_TIMEOUT_MS: &str = "60000";
 
 /// How endpoints find the packets of their queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -85,7 +87,7 @@ struct Cell {
 /// All cells, in the order of their measurement.
 fn cells(quick: bool) -> Vec<Cell> {
     let (queues, endpoints): (&[u32], &[u16]) =
-        if quick { (&[1, 4], &[1, 2]) } else { (&[1, 4, 16], &[1, 2, 8]) };
+        if quick { (&[1, 4], &[1, 2]) } else { (&[1, 4, 16, 64], &[1, 2, 8, 16]) };
     let mut cells = Vec::new();
     for &queues in queues {
         let of = |means, endpoints| Cell { means, queues, endpoints };
@@ -135,13 +137,18 @@ fn measure(cell: Cell) -> anyhow::Result<(f64, f64)> {
         ..LinkOptions::default()
     }])?;
     let mut programs = Vec::new();
-    for pair in 0..cell.endpoints {
-        programs.extend(start(&hosts, cell.means, PORT + pair)?);
+    for (side, other) in [(Side::A, Side::B), (Side::B, Side::A)] {
+        for number in 0..cell.endpoints {
+            programs.push(start(&hosts, (side, other), cell, number)?);
+        }
+    }
+    for program in &mut programs {
+        program.wait_for("open", START)?;
     }
     std::thread::sleep(SETTLED);
-    let before = received(&programs)?;
+    let before = received(&mut programs)?;
     std::thread::sleep(MEASURED);
-    let after = received(&programs)?;
+    let after = received(&mut programs)?;
     let (mut least, mut sum) = (1.0_f64, (0, 0));
     for (before, after) in before.iter().zip(&after) {
         let (xdp, all) = (after.0 - before.0, after.1 - before.1);
@@ -152,26 +159,31 @@ fn measure(cell: Cell) -> anyhow::Result<(f64, f64)> {
     Ok((sum.0 as f64 / sum.1 as f64, least))
 }
 
-/// Starts a server on host A and a client on host B.
-fn start(hosts: &TwoHosts, means: Means, port: u16) -> anyhow::Result<[RunningProgram; 2]> {
-    let perf = paths::program("xdp-perf")?;
+/// Starts endpoint `number` of host `side`, whose peers are all endpoints of the `other` host.
+fn start(
+    hosts: &TwoHosts,
+    (side, other): (Side, Side),
+    cell: Cell,
+    number: u16,
+) -> anyhow::Result<RunningProgram> {
     let provider = paths::provider()?.into_os_string();
-    let program = |side| -> anyhow::Result<Program> {
-        let program = Program::new(&perf).inside(hosts.host(side))?;
-        let program = program.envs([("FI_PROVIDER_PATH", &provider)]);
-        Ok(program.envs([("FI_PROVIDER", "xdp"), ("FI_XDP_MODE", "skb"), means.variable()]))
-    };
-    let address = format!("{}:{port}", hosts.link(0).v4(Side::A));
-    let server = ["--sessions", "1", "--listen", &address];
-    let mut server = program(Side::A)?.args(server).start()?;
-    server.wait_for("listening at", START)?;
-    let stream = ["--stream", "64x16", "--time", STREAM_MS, "--count", "1000000000"];
-    let client = program(Side::B)?.args([&address, "--json"]).args(stream).start()?;
-    Ok([server, client])
+    let address = |side, number| format!("{}:{}", hosts.link(0).v4(side), PORT + number);
+    let mut arguments = vec!["--local".to_owned(), address(side, number)];
+    for peer in 0..cell.endpoints {
+        arguments.extend(["--peer".to_owned(), address(other, peer)]);
+    }
+    let program = Program::new(paths::program("all-to-all")?).inside(hosts.host(side))?;
+    let program = program.envs([("FI_PROVIDER_PATH", &provider)]);
+    let program = program.envs([("FI_PROVIDER", "xdp"), ("FI_XDP_PEER_TIMEOUT", PEER_TIMEOUT_MS)]);
+    let variables = [("FI_XDP_MODE", "skb"), cell.means.variable()];
+    program.envs(variables).args(arguments).start()
 }
 
 /// What each endpoint has received so far.
-fn received(programs: &[RunningProgram]) -> anyhow::Result<Vec<Received>> {
+fn received(programs: &mut [RunningProgram]) -> anyhow::Result<Vec<Received>> {
+    for program in &mut *programs {
+        ensure!(program.is_running()?, "an endpoint has ended: {}", program.stderr());
+    }
     let pages = interrupt::wait_until("a page of each endpoint", START, || {
         let pages = read_all(Path::new(FOLDER))?;
         let of = |program: &RunningProgram| {
