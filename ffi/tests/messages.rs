@@ -145,7 +145,8 @@ fn a_value_that_cannot_be_is_refused_with_those_that_can() {
     for (name, value, range) in numbers {
         refused((name, value), &format!("{name}={value}: use a number from {range}"));
     }
-    for name in ["FI_XDP_STEER", "FI_XDP_PCI", "FI_XDP_ENTROPY"] {
+    refused(("FI_XDP_STEER", "perhaps"), "FI_XDP_STEER=perhaps: use no, yes or auto");
+    for name in ["FI_XDP_PCI", "FI_XDP_ENTROPY"] {
         let line = "use yes or no (or 1 or 0, true or false, on or off)";
         refused((name, "perhaps"), &format!("{name}=perhaps: {line}"));
     }

@@ -67,6 +67,20 @@ impl FromStr for Mode {
     }
 }
 
+/// Whether the device may be given a rule that sends an endpoint's packets to the queue of its
+/// socket, as configured by `FI_XDP_STEER`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum Steer {
+    /// No.
+    No,
+    /// When the port opens. A rule of this process stays if the process is killed.
+    Yes,
+    /// Once most packets come by other queues, by the broker, and where the device has n-tuple
+    /// filters on. A rule of the broker stays in no case.
+    #[default]
+    Auto,
+}
+
 /// A range of queues of an interface, both ends included.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct QueueRange {
@@ -167,7 +181,7 @@ pub struct PortConfig {
     pub queues: u32,
     /// Whether the port may add a rule to the device that steers this endpoint's packets to its
     /// queue. The port removes the rule when it closes.
-    pub steer: bool,
+    pub steer: Steer,
     /// Whether packets are datagrams of an application, without the header of the engine.
     pub any_payload: bool,
     /// Whether packets to a peer may have another source port than the endpoint's, where those
@@ -199,7 +213,7 @@ impl PortConfig {
             mode: Mode::Auto,
             queue: None,
             queues: 1,
-            steer: false,
+            steer: Steer::default(),
             any_payload: false,
             entropy: true,
             coverage: ChecksumCoverage::Head,

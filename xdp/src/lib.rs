@@ -74,7 +74,8 @@ pub use af_xdp::framing::XskTransmit;
 pub use af_xdp::open::{BrokerAccess, XskPortConfig};
 pub use af_xdp::port::XskPort;
 pub use config::{
-    DEFAULT_BROKER_PATH, Mode, PortConfig, QUEUES_MAX, QueueRange, RingSize, RingSizes, UnknownMode,
+    DEFAULT_BROKER_PATH, Mode, PortConfig, QUEUES_MAX, QueueRange, RingSize, RingSizes, Steer,
+    UnknownMode,
 };
 pub use error::{BrokerError, Missing, RingsError, SelfTestError, XskError};
 pub use headers::MacAddress;
@@ -90,6 +91,7 @@ pub use ofi_xdp_bpf::{AttachMode, Counters, EndpointAddress, Redirect, Verdict};
 pub use port::hybrid::HybridPort;
 pub use port::open::OpenError;
 pub use stats::{KernelStats, PortStats};
+pub use steering::{SteeringError, SteeringRule};
 pub use thread::Thread;
 pub use tier::candidates::ExpectedTier;
 pub use tier::queue_list::QueueList;

@@ -17,7 +17,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use ofi_xdp_core::ChecksumCoverage;
-use ofi_xdp_datapath::{DEFAULT_BROKER_PATH, Mode, QUEUES_MAX};
+use ofi_xdp_datapath::{DEFAULT_BROKER_PATH, Mode, QUEUES_MAX, Steer};
 
 use crate::sys::abi::{self, Provider};
 use crate::sys::errno::Error;
@@ -88,9 +88,11 @@ static QUEUES: Param = Param {
 };
 static STEER: Param = Param {
     name: c"steer",
-    kind: abi::FI_PARAM_BOOL,
-    help: c"Give the device a rule (ethtool -n) that sends an endpoint's packets to its AF_XDP \
-            socket's queue, and take it back when the endpoint closes (default: no)",
+    kind: abi::FI_PARAM_STRING,
+    help:
+        c"Give the device a rule (ethtool -n) that sends an endpoint's packets to its AF_XDP \
+            socket's queue, and take it back when the endpoint closes: no, yes, or auto (by the \
+            broker, if most packets come by other queues and n-tuple filters are on; default: auto)",
     complaint: complaint(),
 };
 static ENTROPY: Param = Param {
@@ -211,7 +213,7 @@ pub(crate) struct Values {
     /// The number of queues with a socket; [`QUEUES_MAX`]: all.
     pub(crate) queues: u32,
     /// Whether the device may be given a rule for the endpoint.
-    pub(crate) steer: bool,
+    pub(crate) steer: Steer,
     /// Whether packets may have another source port than the endpoint's.
     pub(crate) entropy: bool,
     /// The coverage of checksums of long packets that leave by the kernel.
@@ -239,7 +241,7 @@ impl Default for Values {
             mode: Mode::Auto,
             queue: None,
             queues: 1,
-            steer: false,
+            steer: Steer::Auto,
             entropy: true,
             coverage: ChecksumCoverage::Head,
             broker: Some(PathBuf::from(DEFAULT_BROKER_PATH)),
@@ -332,7 +334,7 @@ fn read(provider: Provider) -> Result<Values, Error> {
     };
     values.queue = number(provider, &QUEUE, &(0..=u32::MAX))?;
     values.queues = queues(provider)?.unwrap_or(values.queues);
-    values.steer = flag(provider, &STEER)?.unwrap_or(values.steer);
+    values.steer = steer(provider)?.unwrap_or(values.steer);
     values.entropy = flag(provider, &ENTROPY)?.unwrap_or(values.entropy);
     values.coverage = coverage(provider)?.unwrap_or(values.coverage);
     if let Some(path) = provider.text_value(BROKER.name) {
@@ -365,6 +367,17 @@ fn queues(provider: Provider) -> Result<Option<u32>, Error> {
             "FI_XDP_QUEUES={text}: use a number from 1 to {QUEUES_MAX}, or all"
         ))
     })
+}
+
+/// Whether devices may be given rules.
+fn steer(provider: Provider) -> Result<Option<Steer>, Error> {
+    let Some(text) = provider.text_value(STEER.name) else { return Ok(None) };
+    match text.trim().to_ascii_lowercase().as_str() {
+        "auto" => Ok(Some(Steer::Auto)),
+        "yes" | "1" | "true" | "on" => Ok(Some(Steer::Yes)),
+        "no" | "0" | "false" | "off" => Ok(Some(Steer::No)),
+        _ => Err(STEER.refuse(format_args!("FI_XDP_STEER={text}: use no, yes or auto"))),
+    }
 }
 
 /// The coverage of checksums.
@@ -454,7 +467,8 @@ mod tests {
         assert_eq!(stated_default(&CONNECT_TIMEOUT), connect_timeout);
         assert_eq!(stated_default(&SPIN), values.spin.as_micros().to_string());
         assert_eq!(stated_default(&PCI) == "yes", values.pci);
-        assert_eq!(stated_default(&STEER) == "yes", values.steer);
+        assert!(STEER.help.to_str().unwrap().ends_with("; default: auto)"));
+        assert_eq!(values.steer, Steer::Auto);
         assert_eq!(stated_default(&NAME).as_bytes(), Personality::default().name().to_bytes());
         assert_eq!(stated_default(&ENTROPY) == "yes", values.entropy);
         assert_eq!((stated_default(&CHECKSUM), values.coverage), ("auto", ChecksumCoverage::Head));

@@ -10,13 +10,14 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::fmt;
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::time::Instant;
 
 use ofi_xdp_datapath::broker::CountersPage;
 use ofi_xdp_datapath::{
     AddressMonitor, InterfaceInfo, Layout, Lease, ProgramLease, QueueRange, RingSize, RingSizes,
-    SocketRequest, XskError, XskMode, XskSocket, interfaces,
+    SocketRequest, SteeringRule, XskError, XskMode, XskSocket, interfaces,
 };
 
 use crate::credentials::Credentials;
@@ -24,6 +25,7 @@ use crate::lent_memory::LentMemory;
 use crate::policy::Policy;
 use crate::programs::Programs;
 use crate::quota::{QueueId, Quota};
+use crate::rule_records::{RuleRecord, RuleRecords};
 use crate::udp_socket::UdpSocketProof;
 
 /// Reason why a request is not granted.
@@ -45,6 +47,8 @@ impl From<String> for GrantError {
 #[derive(Debug)]
 pub(crate) struct Grant {
     program: ProgramLease,
+    /// Behind the program, which has the rule, as the fields are dropped in this order.
+    _rule: Option<RuleRecord>,
     udp_socket: UdpSocketProof,
     /// The interface's name.
     interface: String,
@@ -78,6 +82,7 @@ pub(crate) struct GrantManager {
     namespace: u64,
     quota: Quota,
     programs: Programs,
+    rules: RuleRecords,
     addresses: AddressMonitor,
     /// Whether an address has changed since the last check of all grants.
     addresses_changed: bool,
@@ -90,12 +95,13 @@ impl GrantManager {
     /// A manager for network namespace `namespace`.
     ///
     /// # Errors The kernel does not report addresses.
-    pub(crate) fn new(policy: Policy, namespace: u64) -> io::Result<Self> {
+    pub(crate) fn new(policy: Policy, namespace: u64, rules: RuleRecords) -> io::Result<Self> {
         Ok(Self {
             policy,
             namespace,
             quota: Quota::default(),
             programs: Programs::default(),
+            rules,
             addresses: AddressMonitor::open()?,
             addresses_changed: false,
             counters_pages: HashMap::new(),
@@ -159,18 +165,39 @@ impl GrantManager {
             return Err(format!("user {} has {most} {held}", user.uid).into());
         }
         self.programs.drop_detached();
-        let forbidden = request.steer && !rule.steering;
-        let steer = request.steer && !forbidden;
+        let steer = (request.steer, rule.steering);
         let counters_page = self.counters_page(request.interface)?;
-        let request = SocketRequest { queues, steer, ..request };
-        let mut lease = self.open(request, time)?;
+        let mut lease = self.open(SocketRequest { queues, ..request }, time)?;
+        let queue_id = QueueId { interface: request.interface, queue: lease.socket().queue() };
+        let (rule, unsteered_reason) = match self.record(steer, queue_id, address) {
+            Ok(rule) => (rule, String::new()),
+            Err(reason) => (None, reason),
+        };
+        let request = SocketRequest { queues, steer: rule.is_some(), ..request };
         lease.claim(request, interface.endpoint(address, request.any_payload)).map_err(refusal)?;
+        let rule = rule.filter(|_| lease.unsteered_reason().is_none());
         let (memory, client_memory) = LentMemory::new(lease.socket().memory())
             .map_err(|error| format!("open the memory again: {error}"))?;
-        let queue_id = QueueId { interface: request.interface, queue: lease.socket().queue() };
         let (interface, uid) = (interface.name.clone(), user.uid);
-        let client = ClientParts { memory: client_memory, counters_page, forbidden };
-        Ok((lease, PendingGrant { udp_socket, interface, uid, queue_id, memory, client }))
+        let client = ClientParts { memory: client_memory, counters_page, unsteered_reason };
+        Ok((lease, PendingGrant { udp_socket, interface, uid, queue_id, rule, memory, client }))
+    }
+
+    /// The record of the rule that sends packets for `address` to a queue, if it is `wanted`.
+    ///
+    /// # Errors
+    /// The reason why no rule may be made.
+    fn record(
+        &self,
+        (wanted, allowed): (bool, bool),
+        QueueId { interface, queue }: QueueId,
+        address: SocketAddr,
+    ) -> Result<Option<RuleRecord>, String> {
+        if wanted && !allowed {
+            return Err("the policy of xdp-broker does not allow `steering`".to_owned());
+        }
+        let rule = SteeringRule { interface, queue, address };
+        wanted.then(|| self.rules.add(rule)).transpose()
     }
 
     /// The descriptor of the counters page of `interface`.
@@ -207,10 +234,10 @@ impl GrantManager {
 
     /// Records that the client has the socket of `lease`.
     pub(crate) fn granted(&mut self, lease: Lease, pending: PendingGrant) -> Option<Grant> {
-        let PendingGrant { udp_socket, interface, uid, queue_id, memory, .. } = pending;
+        let PendingGrant { udp_socket, interface, uid, queue_id, rule, memory, .. } = pending;
         self.quota.granted(uid, queue_id, memory);
         let program = lease.into_program_lease()?;
-        Some(Grant { program, udp_socket, interface, uid, queue_id, missed: false })
+        Some(Grant { program, _rule: rule, udp_socket, interface, uid, queue_id, missed: false })
     }
 
     /// Records the end of the client's connection; its socket gets no more packets.
@@ -254,6 +281,7 @@ pub(crate) struct PendingGrant {
     interface: String,
     uid: u32,
     queue_id: QueueId,
+    rule: Option<RuleRecord>,
     memory: LentMemory,
     client: ClientParts,
 }
@@ -263,8 +291,8 @@ pub(crate) struct PendingGrant {
 struct ClientParts {
     memory: OwnedFd,
     counters_page: OwnedFd,
-    /// Steering was requested, and the policy forbids it.
-    forbidden: bool,
+    /// Reason why no rule was made although requested; else empty.
+    unsteered_reason: String,
 }
 
 impl PendingGrant {
@@ -279,11 +307,8 @@ impl PendingGrant {
     }
 
     /// Reason why packets are not steered although requested; else empty.
-    pub(crate) fn unsteered_reason<'a>(&self, lease: &'a Lease) -> &'a str {
-        match lease.unsteered_reason() {
-            None if self.client.forbidden => "the policy of xdp-broker does not allow `steering`",
-            reason => reason.unwrap_or_default(),
-        }
+    pub(crate) fn unsteered_reason<'a>(&'a self, lease: &'a Lease) -> &'a str {
+        lease.unsteered_reason().unwrap_or(&self.client.unsteered_reason)
     }
 }
 
@@ -335,7 +360,9 @@ mod tests {
     use std::net::UdpSocket;
 
     fn grants(policy: &str) -> GrantManager {
-        GrantManager::new(policy.parse().unwrap(), 0).unwrap()
+        let folder = std::path::Path::new("/nowhere/socket");
+        let rules = RuleRecords::open(folder, |_| panic!("there is no record"));
+        GrantManager::new(policy.parse().unwrap(), 0, rules).unwrap()
     }
 
     fn ask(grants: &mut GrantManager, uid: u32, interface: u32, queue: u32) -> String {

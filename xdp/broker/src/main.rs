@@ -20,6 +20,7 @@
 //! | `grants.rs` | decisions and their execution |
 //! | `lent_memory.rs` | the memory of a socket, and whether a client holds it |
 //! | `quota.rs` | sockets of each user |
+//! | `rule_records.rs` | rules in devices, which outlive a killed broker |
 //! | `programs.rs` | attached XDP programs |
 //! | `limited_log.rs` | log lines that clients cause |
 //! | `listener.rs` | the listening socket |
@@ -46,6 +47,7 @@ mod policy;
 mod programs;
 mod quota;
 mod raw;
+mod rule_records;
 mod server;
 mod sock_diag;
 mod udp_socket;
@@ -57,13 +59,15 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, Result};
 use clap::Parser;
+use nix::errno::Errno;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
-use ofi_xdp_datapath::DEFAULT_BROKER_PATH;
+use ofi_xdp_datapath::{DEFAULT_BROKER_PATH, SteeringError, SteeringRule};
 
 use crate::grants::GrantManager;
 use crate::policy::Policy;
+use crate::rule_records::RuleRecords;
 use crate::server::Server;
 
 /// Limit of descriptors, sufficient for all grants and connections.
@@ -108,11 +112,11 @@ fn run() -> Result<()> {
     if policy.len() == 0 {
         log::warn!("{}: no rule, so no user gets a socket", arguments.policy.display());
     }
-    // SIGHUP makes the server read the policy again. SIGIO comes when a client opens a socket's
-    // memory again in the moment of a question about it (`lent_memory.rs`).
-    let mut signals = SigSet::empty();
-    signals.add(Signal::SIGHUP);
-    let reload = SignalFd::with_flags(&signals, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?;
+    // SIGHUP makes the server read the policy again. The others end it, after the rules that it
+    // has given to devices. SIGIO comes when a client opens a socket's memory again in the moment
+    // of a question about it (`lent_memory.rs`).
+    let mut signals = SigSet::from_iter([Signal::SIGHUP, Signal::SIGTERM, Signal::SIGINT]);
+    let received = SignalFd::with_flags(&signals, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?;
     signals.add(Signal::SIGIO);
     signals.thread_block()?;
     let socket = UnixDatagram::unbound().context("make a socket")?;
@@ -126,6 +130,26 @@ fn run() -> Result<()> {
     if raw::pass_descriptors(listener.as_fd(), false).is_err() {
         log::debug!("the kernel cannot refuse descriptors of unknown users (Linux 6.16)");
     }
-    let grants = GrantManager::new(policy, namespace).context("listen to changes of addresses")?;
-    Ok(Server::new(listener, grants, (arguments.policy, reload))?.run()?)
+    let rules = RuleRecords::open(&arguments.socket, remove_left);
+    let grants =
+        GrantManager::new(policy, namespace, rules).context("listen to changes of addresses")?;
+    Ok(Server::new(listener, grants, (arguments.policy, received))?.run()?)
+}
+
+/// Removes a rule that a killed broker has left. Returns whether it is gone.
+fn remove_left(rule: SteeringRule) -> bool {
+    let SteeringRule { interface, queue, address } = rule;
+    match rule.remove_left() {
+        Ok(0) | Err(SteeringError::Unsupported(_)) => true,
+        Ok(_) => {
+            log::info!("interface {interface}: removed a left rule for {address}, queue {queue}");
+            true
+        }
+        // No such interface.
+        Err(SteeringError::Os(error)) if error.raw_os_error() == Some(Errno::ENXIO as i32) => true,
+        Err(error) => {
+            log::warn!("interface {interface}: a left rule for {address}, queue {queue}: {error}");
+            false
+        }
+    }
 }

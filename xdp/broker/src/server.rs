@@ -18,6 +18,7 @@ use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use nix::sys::signal::Signal;
 use nix::sys::signalfd::SignalFd;
 use ofi_xdp_datapath::SocketRequest;
 use ofi_xdp_datapath::broker::{Reply, Status};
@@ -88,8 +89,8 @@ pub(crate) struct Server {
     check_at: Instant,
     /// Path of the policy.
     policy: PathBuf,
-    /// Readable when the policy is to be read again (SIGHUP).
-    reload: SignalFd,
+    /// Readable when the policy is to be read again (SIGHUP), or the server ends.
+    signals: SignalFd,
 }
 
 impl Server {
@@ -97,7 +98,7 @@ impl Server {
     pub(crate) fn new(
         listener: UnixListener,
         grants: GrantManager,
-        (policy, reload): (PathBuf, SignalFd),
+        (policy, signals): (PathBuf, SignalFd),
     ) -> io::Result<Self> {
         listener.set_nonblocking(true)?;
         Ok(Self {
@@ -110,19 +111,18 @@ impl Server {
             log: LimitedLog::default(),
             check_at: now() + CHECK_INTERVAL,
             policy,
-            reload,
+            signals,
         })
     }
 
-    /// Serves until the system fails.
+    /// Serves until a signal ends it, or the system fails.
     pub(crate) fn run(&mut self) -> io::Result<()> {
-        loop {
-            self.run_once()?;
-        }
+        while self.run_once()? {}
+        Ok(())
     }
 
-    /// One iteration: waits for clients, and serves them.
-    fn run_once(&mut self) -> io::Result<()> {
+    /// One iteration: waits for clients, and serves them. Returns whether another one follows.
+    fn run_once(&mut self) -> io::Result<bool> {
         let Ready { clients, replies } = self.wait()?;
         let mut gone: Vec<usize> =
             clients.into_iter().filter(|number| !self.read(*number)).collect();
@@ -144,13 +144,16 @@ impl Server {
             // Clients with unread requests stay readable.
             thread::sleep(PAUSE);
         }
-        if let Ok(Some(_)) = self.reload.read_signal() {
+        if let Ok(Some(signal)) = self.signals.read_signal() {
+            if signal.ssi_signo != Signal::SIGHUP as u32 {
+                return Ok(false);
+            }
             self.read_policy();
         }
         if now() >= self.check_at {
             self.check_clients();
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Reads the policy again, and disconnects clients with a grant that it does not allow.
@@ -184,7 +187,7 @@ impl Server {
             .unzip();
         let channels: Vec<_> = self.intakes.channels().collect();
         fds.extend(channels.iter().map(|(_, channel)| PollFd::new(channel, PollFlags::IN)));
-        fds.push(PollFd::new(&self.reload, PollFlags::IN));
+        fds.push(PollFd::new(&self.signals, PollFlags::IN));
         if self.clients.len() < CLIENTS_MAX {
             fds.push(PollFd::new(&self.listener, PollFlags::IN));
         }

@@ -8,6 +8,8 @@ mod common;
 mod hostile;
 #[path = "broker/routed.rs"]
 mod routed;
+#[path = "broker/rules.rs"]
+mod rules;
 #[path = "broker/waiting.rs"]
 mod waiting;
 
@@ -58,7 +60,13 @@ impl Broker {
         fs::create_dir_all(&folder).unwrap();
         fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).unwrap();
         fs::write(folder.join("policy.toml"), policy).unwrap();
-        let child = Command::new("ip")
+        let broker = Self { child: Self::spawn(hosts, &folder), folder };
+        eventually("the broker listens", || UnixStream::connect(broker.socket()).is_ok());
+        broker
+    }
+
+    fn spawn(hosts: &Hosts, folder: &Path) -> Child {
+        Command::new("ip")
             .args(["netns", "exec", &hosts.names[0], "setpriv", "--inh-caps=-all"])
             .arg("--bounding-set=-all,+net_raw,+ipc_lock,+bpf,+net_admin")
             .arg(env!("CARGO_BIN_EXE_xdp-broker"))
@@ -68,10 +76,7 @@ impl Broker {
             .arg(folder.join("socket"))
             .stderr(fs::File::create(folder.join("log")).unwrap())
             .spawn()
-            .unwrap();
-        let broker = Self { child, folder };
-        eventually("the broker listens", || UnixStream::connect(broker.socket()).is_ok());
-        broker
+            .unwrap()
     }
 
     fn socket(&self) -> PathBuf {
@@ -352,26 +357,6 @@ fn udp(hosts: &Hosts) -> UdpSocket {
 
 fn is_granted(answer: &(Reply, Vec<OwnedFd>)) -> bool {
     matches!(answer.0.status, Status::Granted { .. })
-}
-
-/// A request for steering succeeds if the policy allows it and the driver supports it.
-#[test]
-fn root_packets_are_steered_only_where_that_is_allowed_and_possible() {
-    if skipped() {
-        return;
-    }
-    for (steering, reason) in [
-        ("steering = false", "the policy of xdp-broker does not allow `steering`"),
-        ("steering = true", "the driver takes no rules for UDP ports"),
-    ] {
-        let hosts = Hosts::new();
-        let broker = Broker::start(&hosts, &policy(&[0], steering));
-        let request = SocketRequest { steer: true, ..request(&hosts, None) };
-        let (reply, descriptors) = ask(&broker.connect(), request, udp(&hosts).as_fd());
-        assert!(matches!(reply.status, Status::Granted { .. }), "{reply:?}");
-        assert_eq!(descriptors.len(), 3);
-        assert!(reply.reason.starts_with(reason), "{steering}: {}", reply.reason);
-    }
 }
 
 #[test]

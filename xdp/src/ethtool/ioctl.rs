@@ -9,8 +9,8 @@
 
 use std::ffi::c_char;
 use std::io;
-use std::net::UdpSocket;
 use std::os::fd::AsRawFd as _;
+use std::os::unix::net::UnixDatagram;
 
 use nix::errno::Errno;
 use nix::libc;
@@ -27,7 +27,7 @@ pub(crate) const SIOCETHTOOL: u16 = 0x8946;
 #[derive(Debug)]
 pub(crate) struct EthtoolInterface {
     name: String,
-    socket: UdpSocket,
+    socket: UnixDatagram,
 }
 
 /// A request that has room for the kernel's answer.
@@ -40,9 +40,10 @@ impl EthtoolInterface {
     /// The interface with index `index` in the calling thread's network namespace.
     pub(crate) fn open(index: u32) -> io::Result<Self> {
         let name = if_indextoname(index)?.to_string_lossy().into_owned();
-        // The socket is bound to no interface and no port; it stands for the namespace.
-        let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::DGRAM, None)?;
-        Ok(Self { name, socket: socket.into() })
+        // The socket stands for the namespace. Sockets of every family take the request
+        // (`sock_do_ioctl`, net/socket.c); the broker may have none of the Internet's
+        // (`RestrictAddressFamilies` of its unit).
+        Ok(Self { name, socket: UnixDatagram::unbound()? })
     }
 
     pub(crate) fn name(&self) -> &str {

@@ -2,9 +2,9 @@
 //! XDP features of a driver, and the GRO setting of an interface, by generic netlink.
 //!
 //! In: the index of an interface. Out: [`XdpFeatures`] from the family `netdev`
-//! (Documentation/netlink/specs/netdev.yaml; Linux 6.3 and newer), and [`joins_packets`] from the
-//! family `ethtool` (Documentation/networking/ethtool-netlink.rst). Callers: `interfaces.rs`,
-//! `port/open.rs`, off the data path. The kernel answers in the calling thread, before the send
+//! (Documentation/netlink/specs/netdev.yaml; Linux 6.3 and newer); [`joins_packets`] and
+//! [`filters_by_rules`] from the family `ethtool` (Documentation/networking/ethtool-netlink.rst).
+//! Callers: `interfaces.rs`, `port/open.rs`, off the data path; `port/hybrid/failover.rs`, once. The kernel answers in the calling thread, before the send
 //! returns; no privilege is needed. Bounds: two requests, and [`ANSWER_BYTES`] for an answer. An
 //! answer that does not parse counts as unknown.
 
@@ -40,9 +40,10 @@ const FEATURES_HEADER: u16 = 1;
 const NESTED: u16 = 1 << 15;
 const HEADER_INDEX: u16 = 1;
 const FEATURES_ACTIVE: u16 = 4;
-/// The name of generic receive offload (net/ethtool/common.c, `netdev_features_strings`), as it
-/// ends an attribute.
+/// The names of generic receive offload and of n-tuple filters (net/ethtool/common.c,
+/// `netdev_features_strings`), as they end an attribute.
 const GRO: &[u8] = b"rx-gro\0";
+const N_TUPLE: &[u8] = b"rx-ntuple-filter\0";
 /// `NETDEV_XDP_ACT_BASIC`, `NETDEV_XDP_ACT_XSK_ZEROCOPY`.
 const BASIC: u64 = 1;
 const ZEROCOPY: u64 = 1 << 3;
@@ -107,17 +108,25 @@ impl GenericNetlink {
 /// Whether the kernel joins packets of interface `index` on arrival (GRO); `true` if that is
 /// unknown.
 pub(crate) fn joins_packets(index: u32) -> bool {
-    let active = || {
-        let mut netdev = GenericNetlink::of_family(b"ethtool\0")?;
-        let mut header = Vec::with_capacity(8);
-        header.extend(8_u16.to_ne_bytes());
-        header.extend(HEADER_INDEX.to_ne_bytes());
-        header.extend(index.to_ne_bytes());
-        let answer = netdev.ask(FEATURES_GET, FEATURES_HEADER | NESTED, &header)?;
-        // The answer lists the active features by name.
-        attribute(&answer, FEATURES_ACTIVE).map(<[u8]>::to_vec)
-    };
-    active().is_none_or(|active| active.windows(GRO.len()).any(|name| name == GRO))
+    is_active(index, GRO).unwrap_or(true)
+}
+
+/// Whether interface `index` has n-tuple filters on; `false` if that is unknown.
+pub(crate) fn filters_by_rules(index: u32) -> bool {
+    is_active(index, N_TUPLE).unwrap_or(false)
+}
+
+/// Whether interface `index` has the feature with this name on; `None` if that is unknown.
+fn is_active(index: u32, feature: &[u8]) -> Option<bool> {
+    let mut netdev = GenericNetlink::of_family(b"ethtool\0")?;
+    let mut header = Vec::with_capacity(8);
+    header.extend(8_u16.to_ne_bytes());
+    header.extend(HEADER_INDEX.to_ne_bytes());
+    header.extend(index.to_ne_bytes());
+    let answer = netdev.ask(FEATURES_GET, FEATURES_HEADER | NESTED, &header)?;
+    // The answer lists the active features by name.
+    let active = attribute(&answer, FEATURES_ACTIVE)?;
+    Some(active.windows(feature.len()).any(|name| name == feature))
 }
 
 fn connect() -> io::Result<Socket> {
@@ -190,8 +199,9 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_setting_counts_as_on() {
-        assert!(joins_packets(u32::MAX), "there is no such interface");
+    fn an_unknown_setting_counts_as_joins_and_no_filters() {
+        let none = u32::MAX;
+        assert!(joins_packets(none) && !filters_by_rules(none), "there is no such interface");
     }
 
     #[test]

@@ -18,7 +18,7 @@ use super::broker::counters_page::CountersReader;
 use super::request::SocketRequest;
 use crate::error::{RingsError, XskError};
 use crate::fork::Uninherited;
-use crate::steering::Steering;
+use crate::steering::{Steering, SteeringRule};
 use crate::tier::status::XskMode;
 use crate::xsk::socket::XskSocket;
 
@@ -212,15 +212,14 @@ impl Lease {
     }
 }
 
-/// Makes the device steer packets for `local` to `queue`, if requested; else, or on failure,
-/// returns the reason.
-fn steer(request: SocketRequest, queue: u32, local: SocketAddr) -> (Option<Steering>, String) {
+/// Makes the device steer packets, if requested; else, or on failure, returns the reason.
+fn steer(request: SocketRequest, queue: u32, address: SocketAddr) -> (Option<Steering>, String) {
     if !request.steer {
         return (None, String::new());
     }
-    match Steering::new(request.interface, queue, local) {
+    match Steering::new(SteeringRule { interface: request.interface, queue, address }) {
         Ok(steering) => {
-            log::info!("{local}: {steering}");
+            log::info!("{address}: {steering}");
             (Some(steering), String::new())
         }
         Err(error) => (None, error.to_string()),

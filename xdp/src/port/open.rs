@@ -18,7 +18,7 @@ use super::xdp_half::XdpHalf;
 use super::xsk_ports::XskPorts;
 use crate::af_xdp::open::{BrokerAccess, XskPortConfig};
 use crate::af_xdp::port::XskPort;
-use crate::config::{PortConfig, QUEUES_MAX};
+use crate::config::{PortConfig, QUEUES_MAX, Steer};
 use crate::error::XskError;
 use crate::host::features;
 use crate::host::interfaces::{self, ChooseError, InterfaceInfo};
@@ -115,7 +115,8 @@ fn open_xdp(
     reasons: &mut Vec<String>,
 ) -> Option<XdpHalf> {
     let access = BrokerAccess { broker: config.broker.as_deref(), udp_socket };
-    let PortConfig { queue, steer, any_payload, rings: sizes, .. } = *config;
+    let PortConfig { queue, any_payload, rings: sizes, .. } = *config;
+    let steer = config.steer == Steer::Yes;
     let opening =
         XskPortConfig { interface, queue, steer, any_payload, local, mode, sizes, access };
     let mut port = match opening.open() {

@@ -98,11 +98,12 @@ impl OtherQueue {
         self.rule.wanted(from, self.local.into(), &self.ours).unwrap_or(other)
     }
 
-    /// Says once that most packets come by other queues, and what would help.
-    pub(super) fn complain(&mut self, stats: &PortStats, status: &mut PortStatus) {
+    /// Says once that most packets come by other queues, and what would help. Returns whether it
+    /// has said so now.
+    pub(super) fn complain(&mut self, stats: &PortStats, status: &mut PortStatus) -> bool {
         let PortStats { xsk_received, other_queue, .. } = *stats;
         if self.said || other_queue < SAID_FROM || other_queue < xsk_received {
-            return;
+            return false;
         }
         self.said = true;
         let Self { local, ours, .. } = self;
@@ -124,6 +125,7 @@ impl OtherQueue {
             ours.noun(),
             status.advice
         );
+        true
     }
 
     /// The kernel socket is empty: what is expected still was dropped there.
@@ -225,7 +227,8 @@ mod tests {
         let mut advice = |xsk_received, by_others| {
             let stats = PortStats { xsk_received, other_queue: by_others, ..PortStats::default() };
             let mut status = PortStatus::sample();
-            other_queue.complain(&stats, &mut status);
+            let said = other_queue.complain(&stats, &mut status);
+            assert_eq!(said, !status.advice.is_empty());
             status.advice
         };
         assert_eq!(advice(0, SAID_FROM - 1), "");

@@ -3,11 +3,13 @@
 //! `AF_XDP` socket. Without it the device's hash spreads them over all queues (RSS).
 //!
 //! In: interface, queue, address. Out: a [`Steering`], or the reason why there is none; dropping it
-//! removes the rule. Caller: `socket_lease.rs`, on request only, because a rule changes the device.
-//! Bounds: a few system calls, [`RULES_MAX`] rules.
+//! removes the rule. Callers: `socket_lease.rs`, on request only, because a rule changes the
+//! device; the broker, for the rules of one that was killed. Bounds: a few system calls,
+//! [`RULES_MAX`] rules.
 //!
 //! The rule belongs to the device. It stays when its process is killed. It then sends packets to a
-//! queue that they might have reached anyway.
+//! queue that they might have reached anyway. The broker keeps records of its rules, and removes
+//! those that are left by [`SteeringRule::remove_left`].
 
 use std::fmt;
 use std::io;
@@ -21,9 +23,33 @@ use crate::ethtool::rules::{
     ANY_LOCATION, Command, FlowSpec, RULES_MAX, RuleRequest, SPECIAL_LOCATIONS, TABLE_SIZE,
 };
 
+/// What a rule does.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct SteeringRule {
+    /// Index of the interface, in the calling thread's network namespace.
+    pub interface: u32,
+    /// The queue that the packets are sent to.
+    pub queue: u32,
+    /// The destination of the packets.
+    pub address: SocketAddr,
+}
+
+impl SteeringRule {
+    /// Removes all rules of the device that do this, and returns how many there were. The process
+    /// that inserted them is gone.
+    ///
+    /// # Errors
+    /// [`SteeringError`].
+    pub fn remove_left(self) -> Result<u32, SteeringError> {
+        let interface = EthtoolInterface::open(self.interface).map_err(SteeringError::Os)?;
+        let rule = FlowSpec::new(self.address, self.queue);
+        remove_all(&interface, rule).map_err(|error| SteeringError::of(&interface, error))
+    }
+}
+
 /// Reason why packets are not steered.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum SteeringError {
+pub enum SteeringError {
     /// The driver has no such rules, or they are switched off.
     #[error(
         "the driver takes no rules for UDP ports, or `ethtool -K {0} ntuple on` has to allow them"
@@ -37,6 +63,17 @@ pub(crate) enum SteeringError {
     Os(io::Error),
 }
 
+impl SteeringError {
+    fn of(interface: &EthtoolInterface, error: io::Error) -> Self {
+        let name = interface.name().to_owned();
+        match error.raw_os_error().map(Errno::from_raw) {
+            Some(Errno::EOPNOTSUPP | Errno::EINVAL) => Self::Unsupported(name),
+            Some(Errno::ENOSPC) => Self::Full(name),
+            _ => Self::Os(error),
+        }
+    }
+}
+
 /// A rule in a device; removed on drop.
 #[derive(Debug)]
 pub(crate) struct Steering {
@@ -45,22 +82,12 @@ pub(crate) struct Steering {
 }
 
 impl Steering {
-    /// Makes the interface with index `interface`, in the calling thread's network namespace, send
-    /// UDP packets for `local` to `queue`.
-    pub(crate) fn new(
-        interface: u32,
-        queue: u32,
-        local: SocketAddr,
-    ) -> Result<Self, SteeringError> {
-        let interface = EthtoolInterface::open(interface).map_err(SteeringError::Os)?;
-        let name = interface.name().to_owned();
-        match insert(&interface, FlowSpec::new(local, queue)) {
+    /// Inserts `rule`.
+    pub(crate) fn new(rule: SteeringRule) -> Result<Self, SteeringError> {
+        let interface = EthtoolInterface::open(rule.interface).map_err(SteeringError::Os)?;
+        match insert(&interface, FlowSpec::new(rule.address, rule.queue)) {
             Ok(rule) => Ok(Self { interface, rule }),
-            Err(error) => Err(match error.raw_os_error().map(Errno::from_raw) {
-                Some(Errno::EOPNOTSUPP | Errno::EINVAL) => SteeringError::Unsupported(name),
-                Some(Errno::ENOSPC) => SteeringError::Full(name),
-                _ => SteeringError::Os(error),
-            }),
+            Err(error) => Err(SteeringError::of(&interface, error)),
         }
     }
 }
@@ -109,16 +136,39 @@ fn insert(device: &impl Device, mut rule: FlowSpec) -> io::Result<FlowSpec> {
 /// come before ours.
 fn free_location(device: &impl Device, count: u32) -> io::Result<u32> {
     let full = || io::Error::from(Errno::ENOSPC);
-    if count as usize > RULES_MAX {
-        return Err(full());
-    }
-    let mut request = RuleRequest::new(Command::All);
-    request.set_count(count);
-    device.call(&mut request)?;
+    let request = locations(device, count)?;
     let size = u32::try_from(request.data & TABLE_SIZE).unwrap_or(u32::MAX);
     let used = request.locations();
     // bound: one round more than there are rules.
     (0..size).rev().find(|location| !used.contains(location)).ok_or_else(full)
+}
+
+/// The answer with the locations of `count` rules.
+fn locations(device: &impl Device, count: u32) -> io::Result<RuleRequest> {
+    if count as usize > RULES_MAX {
+        return Err(Errno::ENOSPC.into());
+    }
+    let mut request = RuleRequest::new(Command::All);
+    request.set_count(count);
+    device.call(&mut request)?;
+    Ok(request)
+}
+
+/// Removes all rules that are the same as `rule`, in any location; returns how many there were.
+fn remove_all(device: &impl Device, mut rule: FlowSpec) -> io::Result<u32> {
+    let mut request = RuleRequest::new(Command::Count);
+    device.call(&mut request)?;
+    let mut removed = 0;
+    for location in locations(device, request.count())?.locations() {
+        rule.set_location(*location);
+        let mut request = RuleRequest::about_rule(Command::Get, rule);
+        device.call(&mut request)?;
+        if request.rule.is_same(&rule) {
+            device.call(&mut RuleRequest::about_rule(Command::Delete, rule))?;
+            removed += 1;
+        }
+    }
+    Ok(removed)
 }
 
 /// Removes `rule`, unless its location has another rule by now.

@@ -99,6 +99,23 @@ fn a_rule_of_another_program_is_neither_replaced_nor_removed() {
 }
 
 #[test]
+fn the_rules_of_a_killed_process_are_found_in_any_location() {
+    let device = Table::new(false, 8);
+    let ours = insert(&device, rule(7000)).unwrap();
+    insert(&device, rule(7001)).unwrap();
+    let another_queue = FlowSpec::new(SocketAddr::from(([198, 18, 0, 1], 7000)), 4);
+    for (location, rule) in [(0, another_queue), (3, ours)] {
+        let mut moved = rule;
+        moved.set_location(location);
+        device.rules.borrow_mut().insert(location, moved);
+    }
+    assert_eq!(device.locations(), [0, 3, 6, 7]);
+    assert_eq!(remove_all(&device, rule(7000)).unwrap(), 2);
+    assert_eq!(device.locations(), [0, 6]);
+    assert_eq!(remove_all(&device, rule(7000)).unwrap(), 0);
+}
+
+#[test]
 fn more_rules_than_are_read_are_a_full_table() {
     let device = Table::new(false, 8);
     let most = u32::try_from(RULES_MAX).unwrap();
@@ -112,10 +129,13 @@ fn more_rules_than_are_read_are_a_full_table() {
 
 #[test]
 fn the_loopback_interface_refuses() {
-    let error = Steering::new(1, 0, SocketAddr::from(([127, 0, 0, 1], 7000))).unwrap_err();
-    match &error {
-        SteeringError::Unsupported(name) => assert_eq!(name, "lo"),
-        // The error without CAP_NET_ADMIN.
-        other => assert!(other.to_string().contains("not permitted"), "{other}"),
+    let address = SocketAddr::from(([127, 0, 0, 1], 7000));
+    let rule = SteeringRule { interface: 1, queue: 0, address };
+    for error in [Steering::new(rule).unwrap_err(), rule.remove_left().unwrap_err()] {
+        match &error {
+            SteeringError::Unsupported(name) => assert_eq!(name, "lo"),
+            // The error without CAP_NET_ADMIN.
+            other => assert!(other.to_string().contains("not permitted"), "{other}"),
+        }
     }
 }

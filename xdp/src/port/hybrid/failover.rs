@@ -9,10 +9,12 @@
 use std::net::SocketAddr;
 use std::os::fd::{AsFd as _, BorrowedFd};
 
+use nix::net::if_::if_nametoindex;
 use ofi_xdp_core::Instant;
 
 use super::{HybridPort, REFRESH_NANOS};
-use crate::config::PortConfig;
+use crate::config::{PortConfig, Steer};
+use crate::host::features;
 use crate::host::interfaces::{self, InterfaceInfo};
 use crate::host::netlink::Netlink;
 use crate::mtu;
@@ -124,8 +126,22 @@ impl HybridPort {
         if let Some(reason) = self.xdp.as_ref().and_then(|xdp| xdp.sockets.first.end()) {
             return self.fall_back(reason);
         }
-        if let Some(other_queue) = self.xdp.as_mut().and_then(|xdp| xdp.other_queue.as_mut()) {
-            other_queue.complain(&self.stats, &mut self.status);
+        let Some(XdpHalf { sockets, other_queue: Some(other_queue), .. }) = &mut self.xdp else {
+            return;
+        };
+        let complained = other_queue.complain(&self.stats, &mut self.status);
+        if complained && self.config.steer == Steer::Auto && sockets.first.is_brokered() {
+            let interface = if_nametoindex(self.status.interface.as_str());
+            self.steer(interface.is_ok_and(features::filters_by_rules));
+        }
+    }
+
+    /// Opens the `AF_XDP` half again, with a rule for the device, if that `filters` by rules.
+    /// Meanwhile all packets come by the kernel, as most do already.
+    fn steer(&mut self, filters: bool) {
+        if filters {
+            self.config.steer = Steer::Yes;
+            self.fall_back("it asks for a rule, as most packets come by other queues");
         }
     }
 }
@@ -200,6 +216,21 @@ mod tests {
             kernel_batch: None,
         });
         port
+    }
+
+    #[test]
+    fn root_a_rule_is_asked_for_when_the_half_opens_again() {
+        let skip = std::env::var("OFI_XDP_UNPRIVILEGED").is_ok_and(|value| value == "skip");
+        if skip && !nix::unistd::geteuid().is_root() {
+            println!("SKIPPED: needs CAP_SYS_ADMIN, CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF");
+            return;
+        }
+        let mut port = with_short_half();
+        port.steer(false);
+        assert!(port.xsk().is_some() && port.config.steer == Steer::Auto, "the card has none");
+        port.steer(true);
+        assert!(port.xsk().is_none() && port.config.steer == Steer::Yes);
+        assert!(port.status().why_not_better.contains("asks for a rule"), "{}", port.status());
     }
 
     #[test]
