@@ -3,8 +3,9 @@
 //!
 //! In: a [`PortConfig`]. Out: a [`HybridPort`], through which the engine's
 //! [`drive`](ofi_xdp_core::drive()) sends and receives, and its [`PortStatus`]. Caller: the
-//! provider, which also lists the [`interfaces`]. Bounds: the data path allocates nothing and reads
-//! no clock. The only thread opens a lost `AF_XDP` half again.
+//! provider, which also lists the [`interfaces`]. Bounds: the data path allocates nothing, reads
+//! no clock, and waits for no lock of the kernel's that others hold for long. Threads beside it
+//! open a lost `AF_XDP` half again, and ask questions that wait for such a lock.
 //!
 //! Each folder imports only from folders below it:
 //!

@@ -2,7 +2,8 @@
 //! A thread of the C library. The standard library's own takes memory past the allocator of this
 //! library, and ends the process where that is refused.
 //!
-//! In: a name and a body. Out: a [`Thread`]. Callers: `port/recovery.rs`, the provider.
+//! In: a name and a body. Out: a [`Thread`]. Callers: `port/recovery.rs`, `port/question.rs`, the
+//! provider.
 //! Bound: one `pthread`.
 #![allow(unsafe_code)]
 
@@ -16,6 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use nix::errno::Errno;
 use nix::libc;
+use nix::sys::signal::{SigSet, SigmaskHow};
 
 /// A running thread. Dropping it lets the thread run to its end by itself.
 #[derive(Debug)]
@@ -56,6 +58,17 @@ impl Thread {
         // is refused, which does no harm.
         unsafe { libc::pthread_setname_np(id, name.as_ptr()) };
         Ok(Self { id, ended })
+    }
+
+    /// As [`Self::spawn`], with all signals blocked: they are for the application's own threads.
+    ///
+    /// # Errors
+    /// Those of [`Self::spawn`] and of `pthread_sigmask(3)`.
+    pub fn without_signals(name: &CStr, body: impl FnOnce() + Send + 'static) -> io::Result<Self> {
+        let mask = SigSet::all().thread_swap_mask(SigmaskHow::SIG_SETMASK)?;
+        let thread = Self::spawn(name, body);
+        mask.thread_set_mask()?;
+        thread
     }
 
     /// Whether the body has returned.

@@ -89,10 +89,10 @@ static QUEUES: Param = Param {
 static STEER: Param = Param {
     name: c"steer",
     kind: abi::FI_PARAM_STRING,
-    help:
-        c"Give the device a rule (ethtool -n) that sends an endpoint's packets to its AF_XDP \
-            socket's queue, and take it back when the endpoint closes: no, yes, or auto (by the \
-            broker, if most packets come by other queues and n-tuple filters are on; default: auto)",
+    help: c"Give the device a rule (ethtool -n) that sends an endpoint's packets to its AF_XDP \
+            socket's queue, and take it back when the endpoint closes: no, yes, or auto (by \
+            the broker, if most packets come by other queues and n-tuple filters are on; default: \
+            auto)",
     complaint: complaint(),
 };
 static ENTROPY: Param = Param {

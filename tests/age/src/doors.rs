@@ -13,7 +13,7 @@ use ofi_xdp_harness::process::RunningProgram;
 use crate::sample::{Usage, usage};
 
 /// Time from the last visitor to the end of the last connection. A connection whose other side was
-/// killed ends after the peer time-out, which is ten seconds.
+/// killed ends after the peer time-out.
 const CLOSED: Duration = Duration::from_secs(60);
 /// glibc returns the memory of large objects to the system at once if their limit is fixed; else it
 /// keeps that of the most connections at a time (mallopt(3), `M_MMAP_THRESHOLD`).

@@ -13,7 +13,7 @@ use ofi_xdp_libfabric::{Error, Info, Kind, Name, Want};
 use crate::hosts::address;
 
 /// Time until an interface that is down must be up again.
-const OFFERED: Duration = Duration::from_secs(10);
+const OFFERED: Duration = Duration::from_secs(20);
 
 /// The use of an offer.
 #[derive(Clone, Copy, Debug)]

@@ -17,15 +17,15 @@ use ofi_xdp_harness::process::{Program, RunningProgram};
 use ofi_xdp_test_kit::rng::Rng;
 
 use crate::doors::{self, Door};
-use crate::faults::Faults;
+use crate::faults::{self, PEER_TIMEOUT};
 use crate::hosts::{HOSTS, UDP_HOST, VISITOR_PORT, VISITOR_PORTS};
 use crate::sample::{self, Sample};
 use crate::verdict;
 
 /// Receive queues of each host: one for the resident, one for the visitor.
 const QUEUES: u32 = 2;
-/// Time limit of a start, and of the end.
-const TIMEOUT: Duration = Duration::from_secs(60);
+/// Time limit of a start, and of the end: the longest life of a visitor, and some more.
+const TIMEOUT: Duration = Duration::from_secs(150);
 /// Pause of the loop.
 const TURN: Duration = Duration::from_millis(5);
 /// Samples of a run, and the longest pause between two.
@@ -41,15 +41,18 @@ struct Visitors {
     running: Option<RunningProgram>,
     /// The number of its port.
     port: u16,
-    /// When the present one is killed, or the next one starts; `None`: it ends by itself.
+    /// When the present one is killed, or the next one starts; `None`: it ends by itself, or was
+    /// killed.
     due: Option<Instant>,
+    /// Whether the present one was killed. The kernel may take seconds for its end.
+    was_killed: bool,
     ended: u64,
     killed: u64,
 }
 
 /// The programs of a run.
 #[derive(Debug)]
-struct Run {
+struct Run<'c> {
     program: PathBuf,
     provider: String,
     residents: Vec<RunningProgram>,
@@ -58,8 +61,7 @@ struct Run {
     doors: Vec<Door>,
     visitors: Vec<Visitors>,
     random: Rng,
-    // Dropped last: it waits for the end of all processes on the hosts.
-    cluster: Cluster,
+    cluster: &'c Cluster,
 }
 
 /// A run of so many minutes.
@@ -69,35 +71,37 @@ struct Run {
 pub(crate) fn run(minutes: u64, seed: u64) -> anyhow::Result<()> {
     interrupt::install()?;
     let length = Duration::from_secs(60 * minutes);
-    let mut run = Run::start(seed)?;
-    let mut faults = Faults::new(seed);
+    // Dropped last: it waits for the end of all processes on the hosts.
+    let cluster = Cluster::with_queues(HOSTS, QUEUES)?;
+    let mut run = Run::start(seed, &cluster)?;
     let (mut samples, begun) = (Vec::new(), Instant::now());
     let pause = (length / SAMPLES).min(SAMPLE_PAUSE_MAX);
     let mut sample_at = pause;
     println!("{minutes} minutes of {HOSTS} hosts, seed {seed}");
-    while begun.elapsed() < length {
-        interrupt::check()?;
-        run.turn().with_context(|| format!("after {:?}", begun.elapsed()))?;
-        faults.turn(&run.cluster)?;
-        if begun.elapsed() >= sample_at {
-            samples.extend(run.sample(begun.elapsed())?);
-            sample_at += pause;
+    let ((), faults) = faults::beside(seed, &cluster, || {
+        while begun.elapsed() < length {
+            interrupt::check()?;
+            run.turn().with_context(|| format!("after {:?}", begun.elapsed()))?;
+            if begun.elapsed() >= sample_at {
+                samples.extend(run.sample(begun.elapsed())?);
+                sample_at += pause;
+            }
+            std::thread::sleep(TURN);
         }
-        std::thread::sleep(TURN);
-    }
-    faults.end(&run.cluster)?;
+        Ok(())
+    })?;
     let lines = run.finish()?;
     lines.iter().for_each(|line| println!("{line}"));
-    println!("{:?}", faults.counts);
+    println!("{faults:?}");
     let verdict = verdict::judge(&samples);
     print!("{}", verdict.table);
     ensure!(verdict.faults.is_empty(), "{}", verdict.faults.join("\n"));
     Ok(())
 }
 
-impl Run {
-    /// Makes the hosts, and starts their residents.
-    fn start(seed: u64) -> anyhow::Result<Self> {
+impl<'c> Run<'c> {
+    /// Starts the residents and doors of all hosts.
+    fn start(seed: u64, cluster: &'c Cluster) -> anyhow::Result<Self> {
         let provider = paths::provider()?.to_str().context("a path in UTF-8")?.to_owned();
         let mut run = Self {
             program: std::env::current_exe()?,
@@ -107,7 +111,7 @@ impl Run {
             doors: Vec::new(),
             visitors: Vec::new(),
             random: Rng::new(seed, "visitors"),
-            cluster: Cluster::with_queues(HOSTS, QUEUES)?,
+            cluster,
         };
         for host in 0..usize::from(HOSTS) {
             let mut resident = run.program(host, &["resident", &host.to_string()])?.start()?;
@@ -119,7 +123,14 @@ impl Run {
             door.wait_for("door", TIMEOUT)?;
             run.doors.push(Door::new(door)?);
             let due = Some(Instant::now());
-            run.visitors.push(Visitors { running: None, port: 0, due, ended: 0, killed: 0 });
+            run.visitors.push(Visitors {
+                running: None,
+                port: 0,
+                due,
+                was_killed: false,
+                ended: 0,
+                killed: 0,
+            });
         }
         Ok(run)
     }
@@ -134,6 +145,8 @@ impl Run {
             ("FI_PROVIDER", "xdp"),
             ("FI_XDP_TIER", tier),
             ("FI_XDP_QUIET", "1"),
+            ("FI_XDP_PEER_TIMEOUT", PEER_TIMEOUT),
+            ("FI_XDP_CONNECT_TIMEOUT", PEER_TIMEOUT),
         ];
         let program = Program::new(&self.program).args(arguments).envs(variables);
         let program = if is_door { program.envs([doors::ALLOCATOR]) } else { program };
@@ -178,18 +191,20 @@ impl Run {
             }
             None => {}
             Some(mut visitor) => {
-                let runs = visitor.is_running()?;
-                if runs && !is_due {
-                    self.visitors[host].running = Some(visitor);
+                let visitors = &mut self.visitors[host];
+                if visitor.is_running()? {
+                    if is_due {
+                        visitor.signal(Signal::SIGKILL)?;
+                        (visitors.due, visitors.was_killed) = (None, true);
+                    }
+                    visitors.running = Some(visitor);
                     return Ok(());
                 }
-                if runs {
-                    // Killed and reaped.
-                    drop(visitor);
-                    self.visitors[host].killed += 1;
+                if std::mem::take(&mut visitors.was_killed) {
+                    visitors.killed += 1;
                 } else {
                     visitor.finish(TIMEOUT)?.success()?;
-                    self.visitors[host].ended += 1;
+                    visitors.ended += 1;
                 }
                 let pause = self.random.within(0, PAUSE_MAX);
                 self.visitors[host].due = Some(now + Duration::from_millis(pause));
@@ -207,7 +222,10 @@ impl Run {
     /// left. Returns a line for each host.
     fn finish(mut self) -> anyhow::Result<Vec<String>> {
         for (host, visitors) in self.visitors.iter_mut().enumerate() {
-            if let Some(visitor) = visitors.running.take() {
+            if visitors.was_killed {
+                visitors.running = None;
+                visitors.killed += 1;
+            } else if let Some(visitor) = visitors.running.take() {
                 let ended = visitor.finish(TIMEOUT).and_then(|output| output.success());
                 ended.with_context(|| format!("the last visitor of host {host}"))?;
                 visitors.ended += 1;

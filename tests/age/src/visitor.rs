@@ -28,10 +28,10 @@ const ROUNDS: u64 = 24;
 const WINDOW: usize = door::WINDOW;
 /// The buffer that is written from and read into.
 const MEMORY: usize = 2 * WINDOW;
-/// The longest life. A resident's interface may be down for two seconds.
-const LIFE: Duration = Duration::from_secs(60);
+/// The longest life. A resident's interface may be down for many seconds.
+const LIFE: Duration = Duration::from_secs(120);
 /// The longest time until a connection is there.
-const CONNECT: Duration = Duration::from_secs(20);
+const CONNECT: Duration = Duration::from_secs(30);
 
 /// Runs a visitor of `host`.
 pub(crate) fn run(host: u8, port: u16, seed: u64, residents: &[String]) -> anyhow::Result<()> {

@@ -36,7 +36,8 @@ impl RuleRecords {
     pub(crate) fn open(socket: &Path, remove: impl FnMut(SteeringRule) -> bool) -> Self {
         let folder = socket.with_extension("rules");
         let opened = private_folder(&folder).and_then(|()| forget_former(&folder, remove));
-        let failed = |error| format!("no record of it can be kept in {}: {error}", folder.display());
+        let failed =
+            |error| format!("no record of it can be kept in {}: {error}", folder.display());
         Self { folder: opened.map_err(failed).map(|()| folder) }
     }
 
@@ -141,7 +142,8 @@ mod tests {
         let folder = Folder::new("rules");
         let (records, former) = open(&folder, true);
         assert_eq!(former, []);
-        let rules = [rule("198.18.0.1:7000", 0), rule("[fd00::1]:7000", 1), rule("[fe80::1%3]:1", 2)];
+        let rules =
+            [rule("198.18.0.1:7000", 0), rule("[fd00::1]:7000", 1), rule("[fe80::1%3]:1", 2)];
         let kept = rules.map(|rule| records.add(rule).unwrap());
         let ended = records.add(rule("198.18.0.1:7001", 3)).unwrap();
         drop(ended);

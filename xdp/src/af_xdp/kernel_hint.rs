@@ -53,6 +53,11 @@ impl KernelRxHint {
         seen != self.seen
     }
 
+    /// The count at the last call of [`Self::changed`], of this endpoint and former owners.
+    pub(crate) const fn count(&self) -> u64 {
+        self.seen
+    }
+
     /// How many packets arrived by other queues than the socket's since the last call.
     pub(crate) fn take_other_queue(&mut self) -> u64 {
         let Some(counter) = self.map.counter(self.at + size_of::<u64>()) else { return 0 };

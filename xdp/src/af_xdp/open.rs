@@ -69,10 +69,27 @@ impl XskPortConfig<'_> {
     /// # Errors
     /// [`XskError`]. The caller continues in another mode or without `AF_XDP`.
     pub fn open(self) -> Result<XskPort, XskError> {
-        let Self { interface, local, mode, any_payload, .. } = self;
-        let mut port = neighbours::open_with_receive_test(interface, mode, || {
-            self.open_unclaimed(BIND_TRIES)
-        })?;
+        let mut port = self.open_unclaimed()?;
+        self.claim(&mut port)?;
+        Ok(port)
+    }
+
+    /// As [`Self::open`], without the claim: no packet arrives yet, except with a lease from the
+    /// broker.
+    ///
+    /// # Errors
+    /// [`XskError`].
+    pub(crate) fn open_unclaimed(self) -> Result<XskPort, XskError> {
+        let Self { interface, mode, .. } = self;
+        neighbours::open_with_receive_test(interface, mode, || self.bind(BIND_TRIES))
+    }
+
+    /// Claims the UDP port for `port`: its packets arrive from now on.
+    ///
+    /// # Errors
+    /// [`XskError::Program`].
+    pub(crate) fn claim(self, port: &mut XskPort) -> Result<(), XskError> {
+        let Self { interface, local, any_payload, .. } = self;
         port.claim(self.request(), interface.endpoint(local, any_payload))?;
         if let Some(reason) = port.unsteered_reason() {
             let (queue, name) = (port.queue(), &interface.name);
@@ -81,18 +98,16 @@ impl XskPortConfig<'_> {
                  that arrive on others take the kernel's way"
             );
         }
-        Ok(port)
+        Ok(())
     }
 
-    /// Opens a socket on another queue for the endpoint of `first`, whose claim it joins. It is
-    /// dropped after `first`.
+    /// Opens a socket on another queue of the same endpoint, without the claim, which it is to join
+    /// ([`XskPort::join`]).
     ///
     /// # Errors
     /// [`XskError`].
-    pub(crate) fn open_beside(self, first: &mut XskPort) -> Result<XskPort, XskError> {
-        let port = self.open_unclaimed(FURTHER_TRIES)?;
-        first.join(&port)?;
-        Ok(port)
+    pub(crate) fn open_further(self) -> Result<XskPort, XskError> {
+        self.bind(FURTHER_TRIES)
     }
 
     /// The request for the lease.
@@ -117,9 +132,8 @@ impl XskPortConfig<'_> {
         if self.local.is_ipv4() { HEADERS_V4 } else { HEADERS_V6 }
     }
 
-    /// Opens the port without the receive test. No packet arrives yet, except with a lease from the
-    /// broker.
-    fn open_unclaimed(self, tries: u32) -> Result<XskPort, XskError> {
+    /// Opens the port without the receive test and the claim.
+    fn bind(self, tries: u32) -> Result<XskPort, XskError> {
         let Self { interface, local, sizes, access, .. } = self;
         let (headers, request) = (self.headers(), self.request());
         let (layout, longest) = (request.layout, request.longest as usize);

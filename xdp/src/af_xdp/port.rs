@@ -132,7 +132,7 @@ impl XskPort {
     ///
     /// # Errors
     /// Those of [`Lease::join`].
-    pub(super) fn join(&mut self, further: &Self) -> Result<(), XskError> {
+    pub(crate) fn join(&mut self, further: &Self) -> Result<(), XskError> {
         self.lease.join(&further.lease)
     }
 
@@ -188,9 +188,21 @@ impl XskPort {
         self.rings.fd().as_raw_fd()
     }
 
-    /// Reason why the redirection has ended; `None` if it has not, or if the kernel does not tell.
-    pub(crate) fn end(&self) -> Option<&'static str> {
-        self.lease.end()
+    /// Ends the redirection, as [`Lease::end`].
+    pub(crate) fn end(&mut self) {
+        self.lease.end();
+    }
+
+    /// Reason why the redirection has ended, as [`Lease::end_reason`].
+    pub(crate) fn end_reason(&self) -> Option<&'static str> {
+        self.lease.end_reason()
+    }
+
+    /// The question whether it has ended, as [`Lease::attachment`].
+    pub(crate) fn attachment(
+        &self,
+    ) -> Option<impl FnOnce() -> Option<&'static str> + Send + use<>> {
+        self.lease.attachment()
     }
 
     /// Frames of the interface by verdict, of all endpoints; `None` if the broker has not reported

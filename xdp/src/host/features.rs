@@ -4,9 +4,9 @@
 //! In: the index of an interface. Out: [`XdpFeatures`] from the family `netdev`
 //! (Documentation/netlink/specs/netdev.yaml; Linux 6.3 and newer); [`joins_packets`] and
 //! [`filters_by_rules`] from the family `ethtool` (Documentation/networking/ethtool-netlink.rst).
-//! Callers: `interfaces.rs`, `port/open.rs`, off the data path; `port/hybrid/failover.rs`, once. The kernel answers in the calling thread, before the send
-//! returns; no privilege is needed. Bounds: two requests, and [`ANSWER_BYTES`] for an answer. An
-//! answer that does not parse counts as unknown.
+//! Callers: `interfaces.rs`, `port/open.rs`, `port/other_queue.rs`, off the data path. The kernel
+//! answers in the calling thread, before the send returns; no privilege is needed. Bounds: two
+//! requests, and [`ANSWER_BYTES`] for an answer. An answer that does not parse counts as unknown.
 
 use std::io;
 

@@ -47,6 +47,12 @@ impl Netlink {
         Ok(Self { socket, sequence: 0, buffer: Vec::with_capacity(DATAGRAM_BYTES) })
     }
 
+    /// Requests so far.
+    #[cfg(test)]
+    pub(crate) const fn requests(&self) -> u32 {
+        self.sequence
+    }
+
     /// Hands each object that matches `request` to `sink`: a host has thousands of some kinds. The
     /// sink is not called again after an error. The rest of the dump is read: until its end the
     /// kernel refuses another (`EBUSY`, `__netlink_dump_start`).

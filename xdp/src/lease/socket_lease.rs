@@ -115,9 +115,10 @@ impl Lease {
         let longest = if batches { longest.min(DATAGRAM_MAX) } else { longest };
         let longest = u32::try_from(longest).unwrap_or(u32::MAX);
         let queue = socket.queue();
+        // The claim is last: no packet comes to a socket while this waits for a lock.
+        (program.steering, self.unsteered_reason) = steer(request, queue, endpoint.address);
         program.claim =
             Some(program.redirect.claim(queue, endpoint, longest, socket.socket().as_fd())?);
-        (program.steering, self.unsteered_reason) = steer(request, queue, endpoint.address);
         Ok(())
     }
 
@@ -186,12 +187,32 @@ impl Lease {
         }
     }
 
-    /// Reason why the redirection has ended; `None` if it has not, or if that is unknown.
-    pub(crate) fn end(&self) -> Option<&'static str> {
+    /// Ends the redirection, as far as that needs no lock of the kernel's that others hold for
+    /// long. Dropping the lease does the rest.
+    pub(crate) fn end(&mut self) {
+        match &mut self.program {
+            Program::Own(program) => program.claim = None,
+            Program::Broker(connection, _) => connection.shut_down(),
+        }
+    }
+
+    /// Reason why the redirection has ended; `None` if it has not, or if that is unknown. Whether a
+    /// program of this process is attached is asked by [`Self::attachment`].
+    pub(crate) fn end_reason(&self) -> Option<&'static str> {
         match &self.program {
-            Program::Own(program) => program.end(),
+            Program::Own(program) => program.entry_is_gone(),
             Program::Broker(connection, _) => (!connection.is_open()).then_some(DETACHED),
         }
+    }
+
+    /// The question why the program redirects nothing any more, for any thread. It waits for a lock
+    /// of the kernel's. `None` if the broker holds the program.
+    pub(crate) fn attachment(
+        &self,
+    ) -> Option<impl FnOnce() -> Option<&'static str> + Send + use<>> {
+        let Program::Own(program) = &self.program else { return None };
+        let redirect = program.redirect.clone();
+        Some(move || (!redirect.is_attached().unwrap_or(true)).then_some(DETACHED))
     }
 
     /// The claim, if this process holds it.
@@ -257,6 +278,10 @@ impl ProgramLease {
         if !self.redirect.is_attached().unwrap_or(true) {
             return Some(DETACHED);
         }
+        self.entry_is_gone()
+    }
+
+    fn entry_is_gone(&self) -> Option<&'static str> {
         let valid = self.claim.as_ref().is_none_or(|claim| claim.is_valid().unwrap_or(true));
         (!valid).then_some("its entry in the XDP program is gone")
     }

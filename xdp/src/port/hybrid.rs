@@ -49,8 +49,8 @@ const UDP_PAUSE_MAX_NANOS: u64 = 100_000;
 /// Pause between two reads of the kernel's notifications. Before a sleep they are read in any case.
 const REFRESH_NANOS: u64 = 250_000;
 /// Length of a run of packets from the kernel socket after which the port verifies that the XDP
-/// program is attached and redirects. The check costs two system calls, which are spread over this
-/// many packets, because packets may take that path for good reason.
+/// program is attached and redirects. The check costs a system call, which is spread over this many
+/// packets, because packets may take that path for good reason.
 const KERNEL_RX_RUN_MAX: u32 = 128;
 
 /// Both paths, behind one address.
@@ -296,7 +296,7 @@ impl HybridPort {
         self.udp_poll.record(now, count > 0);
         self.kernel_rx_run += u32::from(count);
         if self.kernel_rx_run >= KERNEL_RX_RUN_MAX {
-            self.verify_attachment();
+            self.verify_attachment(now);
         }
         count
     }

@@ -14,14 +14,18 @@
 //! | `kernel_batch.rs` | which packets leave in GSO batches beside `AF_XDP` |
 //! | `announce.rs` | tells neighbours a changed link-layer address |
 //! | `hybrid/failover.rs` | the loss of the `AF_XDP` half, and its return |
+//! | `attachment_check.rs` | whether the XDP program is still attached |
 //! | `recovery.rs` | the thread that opens it again |
+//! | `question.rs` | a thread that asks the kernel what may take long |
 //! | `wakeup_set.rs` | the descriptor that a sleeper waits on |
 
 mod announce;
+mod attachment_check;
 pub(crate) mod hybrid;
 mod kernel_batch;
 pub(crate) mod open;
 mod other_queue;
+mod question;
 mod recovery;
 mod wakeup_set;
 mod xdp_half;

@@ -11,8 +11,9 @@ use std::os::fd::BorrowedFd;
 
 use nix::errno::Errno;
 
+use super::attachment_check::AttachmentCheck;
 use super::hybrid::HybridPort;
-use super::other_queue::OtherQueue;
+use super::other_queue::{Card, OtherQueue};
 use super::wakeup_set::WakeupSet;
 use super::xdp_half::XdpHalf;
 use super::xsk_ports::XskPorts;
@@ -119,14 +120,15 @@ fn open_xdp(
     let steer = config.steer == Steer::Yes;
     let opening =
         XskPortConfig { interface, queue, steer, any_payload, local, mode, sizes, access };
-    let mut port = match opening.open() {
+    // These wait for locks of the kernel's, and the broker's lease is claimed when it is granted.
+    // A virtual device allocates many more queues than it uses.
+    let queues = interface.rx_queues.min(QUEUES_MAX);
+    let card = (queues > 1).then(|| Card::new(local, interface.index, queues));
+    let joins_packets = mode == XskMode::Skb && features::joins_packets(interface.index);
+    let mut port = match opening.open_unclaimed() {
         Ok(port) => port,
         Err(error) => {
-            let reason = match &error {
-                // These reasons are equal in every mode.
-                XskError::Privilege { .. } | XskError::Broker(_) => error.to_string(),
-                _ => format!("{mode}: {error}"),
-            };
+            let reason = reason(mode, &error);
             if !reasons.contains(&reason) {
                 reasons.push(reason);
             }
@@ -145,39 +147,69 @@ fn open_xdp(
             return None;
         }
     };
-    // Without the hint the kernel socket is polled by its back-off alone.
-    let kernel_rx_hint = port.kernel_rx_hint().unwrap_or_else(|error| {
-        log::debug!("{local}: map the hint of the XDP program: {error}");
-        None
-    });
+    let (mut further, mut missing) = open_further(opening, &port, config.queues);
     // In generic mode the device's GRO runs before the XDP program, and joins packets for a socket
-    // that accepts joined packets. This step is last, because only the loss of this half undoes it.
+    // that accepts joined packets. Only the loss of this half undoes this step.
     if port.mode() == XskMode::Skb
-        && features::joins_packets(interface.index)
+        && joins_packets
         && let Err(error) = udp::receive_joined(udp_socket, false)
     {
         reasons.push(format!("{mode}: have the kernel join no packets: {error}"));
         return None;
     }
-    let (further, reason) = open_further(opening, &mut port, config.queues);
-    if let Some(reason) = reason {
+    // The claim is last: from now on packets come to sockets that nobody reads yet.
+    if let Err(error) = opening.claim(&mut port) {
+        let _ = udp::receive_joined(udp_socket, true);
+        reasons.push(format!("{mode}: {error}"));
+        return None;
+    }
+    if let Some((joined, error)) = join(&mut port, &further) {
+        further.truncate(joined);
+        missing = Some(error.to_string());
+    }
+    if let Some(reason) = missing {
         log::warn!("{local}: not on more queues of {}: {reason}", interface.name);
         reasons.push(format!("not on more queues: {reason}"));
     }
+    // Without the hint the kernel socket is polled by its back-off alone.
+    let kernel_rx_hint = port.kernel_rx_hint().unwrap_or_else(|error| {
+        log::debug!("{local}: map the hint of the XDP program: {error}");
+        None
+    });
     let sockets = XskPorts::new(port, further);
-    // A virtual device allocates many more queues than it uses.
-    let queues = interface.rx_queues.min(QUEUES_MAX);
-    let other_queue =
-        (queues > 1).then(|| OtherQueue::new(local, interface.index, sockets.queues(), queues));
-    let (is_direct, kernel_batch) = (false, None);
-    Some(XdpHalf { sockets, is_direct, routes, kernel_rx_hint, other_queue, kernel_batch })
+    let other_queue = card.map(|card| OtherQueue::new(local, card, sockets.queues()));
+    Some(XdpHalf {
+        sockets,
+        is_direct: false,
+        routes,
+        kernel_rx_hint,
+        other_queue,
+        attachment: AttachmentCheck::default(),
+        kernel_batch: None,
+    })
+}
+
+/// The reason against `mode` in words.
+fn reason(mode: XskMode, error: &XskError) -> String {
+    match error {
+        // These reasons are equal in every mode.
+        XskError::Privilege { .. } | XskError::Broker(_) => error.to_string(),
+        _ => format!("{mode}: {error}"),
+    }
+}
+
+/// Lets packets of other queues come to the `further` sockets. Returns how many have joined and the
+/// error of the next one, if not all have.
+fn join(first: &mut XskPort, further: &[XskPort]) -> Option<(usize, XskError)> {
+    let mut joined = further.iter().enumerate();
+    joined.find_map(|(number, port)| Some((number, first.join(port).err()?)))
 }
 
 /// Opens sockets on the queues behind that of `first` until the port has `wanted` of them. Returns
 /// the reason why it has fewer; the last queue of the interface is none where all are wanted.
 fn open_further(
     opening: XskPortConfig<'_>,
-    first: &mut XskPort,
+    first: &XskPort,
     wanted: u32,
 ) -> (Vec<XskPort>, Option<String>) {
     let mut further = Vec::new();
@@ -194,7 +226,7 @@ fn open_further(
     let mut reason = None;
     for queue in first.queue() + 1..QUEUES_MAX {
         let opening = XskPortConfig { queue: Some(queue), steer: false, ..opening };
-        match opening.open_beside(first) {
+        match opening.open_further() {
             Ok(port) => further.push(port),
             Err(XskError::Bind(error)) if error.is(Errno::EBUSY) => {
                 reason = Some(format!("queue {queue}: {error}"));

@@ -4,7 +4,7 @@
 //!
 //! In: the XDP program's count of such packets, packets of the kernel socket, and the rule of the
 //! card. Out: the wanted source port of each. Caller: the hybrid port. Bounds: [`EXPECTED_MAX`]
-//! packets expected; one question to the driver each [`ASK_PAUSE_NANOS`].
+//! packets expected; one question to the driver each [`ASK_PAUSE_NANOS`], by a thread.
 //!
 //! The kernel socket does not tell the queue of a packet. The program counts a packet before the
 //! socket has it, so as many of the next packets are taken for packets of another queue. Packets
@@ -12,12 +12,15 @@
 //! follows costs one packet, and the sender ignores it.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use ofi_xdp_core::rss::HashFields;
 use ofi_xdp_core::{Instant, PeerAddress, WantedPort};
 
 use crate::af_xdp::kernel_hint::KernelRxHint;
 use crate::host::card_hash::{CardHash, HashReader, hash_ports_command};
+use crate::host::features;
+use crate::port::question::Question;
 use crate::stats::PortStats;
 use crate::tier::queue_list::QueueList;
 use crate::tier::status::PortStatus;
@@ -31,12 +34,34 @@ const SAID_FROM: u64 = 1 << 12;
 /// Pause between two questions to the driver (10 s).
 const ASK_PAUSE_NANOS: u64 = 10_000_000_000;
 
+/// The card of an interface with several queues.
+#[derive(Debug)]
+pub(super) struct Card {
+    rule: KnownRule,
+    /// The number of queues.
+    queues: u16,
+    /// Whether it has n-tuple filters on.
+    filters: bool,
+}
+
+impl Card {
+    /// The card of the interface with index `interface` for the endpoint at `local`; asks the
+    /// driver for its rule.
+    pub(super) fn new(local: SocketAddr, interface: u32, queues: u32) -> Self {
+        let queues = u16::try_from(queues).unwrap_or(u16::MAX);
+        let rule = KnownRule::new(HashReader::open(interface, local.is_ipv4()).ok());
+        Self { rule, queues, filters: features::filters_by_rules(interface) }
+    }
+}
+
 /// The rule of a card, as far as it is known.
 #[derive(Debug)]
 struct KnownRule {
     /// `None`: the interface is gone.
-    reader: Option<HashReader>,
+    reader: Option<Arc<HashReader>>,
     hash: Option<CardHash>,
+    /// The question for it.
+    question: Option<Question<Option<CardHash>>>,
     /// The rule has led a packet to another queue than it says, and is to be asked for again.
     is_outdated: bool,
     /// Time from which the driver may be asked again.
@@ -49,9 +74,7 @@ pub(super) struct OtherQueue {
     local: SocketAddr,
     /// The queues of the sockets.
     ours: QueueList,
-    /// The number of queues.
-    queues: u16,
-    rule: KnownRule,
+    card: Card,
     /// The port has said that most packets come by other queues.
     said: bool,
     /// Packets that the program has counted and the kernel socket has not delivered.
@@ -59,24 +82,22 @@ pub(super) struct OtherQueue {
 }
 
 impl OtherQueue {
-    /// For the endpoint at `local` with sockets on the queues `ours`, of `queues` queues of the
-    /// interface with index `interface`.
-    pub(super) fn new(local: SocketAddr, interface: u32, ours: QueueList, queues: u32) -> Self {
-        let reader = HashReader::open(interface, local.is_ipv4()).ok();
-        let mut rule = KnownRule { reader, hash: None, is_outdated: true, ask_at: Instant::ZERO };
-        rule.refresh(Instant::ZERO);
-        if rule.hash.is_none() {
+    /// For the endpoint at `local` with sockets on the queues `ours` of `card`.
+    pub(super) fn new(local: SocketAddr, card: Card, ours: QueueList) -> Self {
+        if card.rule.hash.is_none() {
             log::info!("{local}: senders try source ports until one leads to {}", ours.noun());
         }
-        let queues = u16::try_from(queues).unwrap_or(u16::MAX);
-        Self { local, ours, queues, rule, said: false, expected: 0 }
+        Self { local, ours, card, said: false, expected: 0 }
     }
 
     /// Asks for the rule of the card again, if a packet has contradicted it.
     #[inline]
     pub(super) fn refresh(&mut self, now: Instant) {
-        if self.rule.is_outdated && now >= self.rule.ask_at {
-            self.rule.refresh(now);
+        let rule = &mut self.card.rule;
+        if rule.question.is_some() {
+            rule.take_answer();
+        } else if rule.is_outdated && now >= rule.ask_at {
+            rule.ask(now);
         }
     }
 
@@ -94,12 +115,12 @@ impl OtherQueue {
         }
         self.expected -= 1;
         *taken += 1;
-        let other = WantedPort::other(self.queues);
-        self.rule.wanted(from, self.local.into(), &self.ours).unwrap_or(other)
+        let other = WantedPort::other(self.card.queues);
+        self.card.rule.wanted(from, self.local.into(), &self.ours).unwrap_or(other)
     }
 
     /// Says once that most packets come by other queues, and what would help. Returns whether it
-    /// has said so now.
+    /// has said so now and the card has n-tuple filters on.
     pub(super) fn complain(&mut self, stats: &PortStats, status: &mut PortStatus) -> bool {
         let PortStats { xsk_received, other_queue, .. } = *stats;
         if self.said || other_queue < SAID_FROM || other_queue < xsk_received {
@@ -108,7 +129,7 @@ impl OtherQueue {
         self.said = true;
         let Self { local, ours, .. } = self;
         let interface = &status.interface;
-        let fields = self.rule.hash.as_ref().map(|hash| hash.rss().fields);
+        let fields = self.card.rule.hash.as_ref().map(|hash| hash.rss().fields);
         let first = if fields == Some(HashFields::Ports) {
             "the senders keep to their source ports (FI_XDP_ENTROPY)".to_owned()
         } else {
@@ -125,7 +146,7 @@ impl OtherQueue {
             ours.noun(),
             status.advice
         );
-        true
+        self.card.filters
     }
 
     /// The kernel socket is empty: what is expected still was dropped there.
@@ -135,15 +156,29 @@ impl OtherQueue {
 }
 
 impl KnownRule {
+    /// The rule that the driver tells now.
+    fn new(reader: Option<HashReader>) -> Self {
+        let reader = reader.map(Arc::new);
+        let hash = reader.as_deref().and_then(read);
+        let ask_at = Instant::ZERO.after_nanos(ASK_PAUSE_NANOS);
+        Self { reader, hash, question: None, is_outdated: false, ask_at }
+    }
+
+    /// Asks the driver. Without memory for the thread the next attempt follows after the pause.
     #[cold]
-    fn refresh(&mut self, now: Instant) {
-        self.is_outdated = false;
+    fn ask(&mut self, now: Instant) {
         self.ask_at = now.after_nanos(ASK_PAUSE_NANOS);
-        let Some(reader) = &self.reader else { return };
-        self.hash = reader
-            .hash()
-            .inspect_err(|reason| log::debug!("the hash of the card is unknown: {reason}"))
-            .ok();
+        let Some(reader) = self.reader.clone() else { return };
+        self.question = Question::ask(move || read(&reader)).ok();
+        self.is_outdated = self.question.is_none();
+    }
+
+    /// Takes the driver's answer, if it has come.
+    #[cold]
+    fn take_answer(&mut self) {
+        if let Some(question) = self.question.take_if(|question| question.is_answered()) {
+            self.hash = question.answer().flatten();
+        }
     }
 
     /// The source port by which packets of `from` arrive at the first one of our queues; the
@@ -172,6 +207,11 @@ impl KnownRule {
     }
 }
 
+fn read(reader: &HashReader) -> Option<CardHash> {
+    let unknown = |reason: &_| log::debug!("the hash of the card is unknown: {reason}");
+    reader.hash().inspect_err(unknown).ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -187,8 +227,9 @@ mod tests {
     fn with(hash: Option<CardHash>) -> OtherQueue {
         let local = SocketAddr::from(([198, 18, 0, 1], 7000));
         // The loopback interface does not tell a rule.
-        let mut other_queue = OtherQueue::new(local, 1, QueueList::from_iter([QUEUE]), 4);
-        other_queue.rule.hash = hash;
+        let card = Card::new(local, 1, 4);
+        let mut other_queue = OtherQueue::new(local, card, QueueList::from_iter([QUEUE]));
+        other_queue.card.rule.hash = hash;
         other_queue.expected = 1;
         other_queue
     }
@@ -227,8 +268,9 @@ mod tests {
         let mut advice = |xsk_received, by_others| {
             let stats = PortStats { xsk_received, other_queue: by_others, ..PortStats::default() };
             let mut status = PortStatus::sample();
-            let said = other_queue.complain(&stats, &mut status);
-            assert_eq!(said, !status.advice.is_empty());
+            other_queue.card.filters = true;
+            let asks = other_queue.complain(&stats, &mut status);
+            assert_eq!(asks, !status.advice.is_empty());
             status.advice
         };
         assert_eq!(advice(0, SAID_FROM - 1), "");
@@ -249,13 +291,18 @@ mod tests {
         let hash = CardHash::known(HashFields::Ports, &[0, 1, 2, 3]);
         let mut other_queue = with(Some(hash.clone()));
         let mut contradict = |now: u64, rule: Option<CardHash>| {
-            other_queue.rule.hash = rule;
+            other_queue.card.rule.hash = rule;
             other_queue.expected = 1;
             let wanted = other_queue.wanted(from(port(&hash, true)), &mut 0);
             assert_eq!(wanted, WantedPort::other(4));
-            assert!(other_queue.rule.hash.is_none() && other_queue.rule.is_outdated);
+            assert!(other_queue.card.rule.hash.is_none() && other_queue.card.rule.is_outdated);
             other_queue.refresh(Instant::from_nanos(now));
-            other_queue.rule.is_outdated
+            let is_outdated = other_queue.card.rule.is_outdated;
+            while other_queue.card.rule.question.is_some() {
+                other_queue.refresh(Instant::from_nanos(now));
+                std::thread::yield_now();
+            }
+            is_outdated
         };
         assert!(contradict(ASK_PAUSE_NANOS - 1, Some(hash.clone())));
         assert!(!contradict(ASK_PAUSE_NANOS, None), "it was asked for");

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Recovery: a thread beside the data path that repeats an attempt until it succeeds.
 //!
-//! In: an attempt. Out: its result, once. Caller: `hybrid.rs`, which checks with one load a call
-//! and is woken by a descriptor if it sleeps. A thread is needed because opening an `AF_XDP` socket
-//! takes milliseconds and allocates. Bounds: one thread for a port without its `AF_XDP` half,
+//! In: what was lost, and an attempt. Out: its result, once. Caller: `hybrid.rs`, which checks with
+//! one load a call and is woken by a descriptor if it sleeps. A thread is needed because closing
+//! and opening an `AF_XDP` socket wait for locks and grace periods of the kernel, and opening
+//! allocates. Bounds: one thread for a port without its `AF_XDP` half,
 //! [`PAUSE_MIN`] to [`PAUSE_MAX`] between two attempts. Dropping the value waits for the current
 //! attempt.
 
@@ -14,7 +15,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use nix::sys::signal::{SigSet, SigmaskHow};
 use rustix::event::{EventfdFlags, eventfd};
 
 use crate::thread::Thread;
@@ -66,8 +66,9 @@ impl<T> SharedState<T> {
 }
 
 impl<T: Send + 'static> Recovery<T> {
-    /// Repeats `attempt` until it returns a result.
+    /// Drops `lost` at once, and repeats `attempt` until it returns a result.
     pub(crate) fn start(
+        lost: impl Send + 'static,
         mut attempt: impl FnMut() -> Option<T> + Send + 'static,
     ) -> io::Result<Self> {
         let state = Mutex::new(State { result: None, stop: false });
@@ -76,6 +77,7 @@ impl<T: Send + 'static> Recovery<T> {
         let shared = Arc::new(SharedState { found, event, state, stopped });
         let worker_state = Arc::clone(&shared);
         let worker = move || {
+            drop(lost);
             let mut pause = PAUSE_MIN;
             // bound: ends with success, or when the port is dropped.
             while worker_state.sleep(pause) {
@@ -90,11 +92,8 @@ impl<T: Send + 'static> Recovery<T> {
                 pause = (2 * pause).min(PAUSE_MAX);
             }
         };
-        // The thread inherits the mask: signals are for the application's own threads.
-        let mask = SigSet::all().thread_swap_mask(SigmaskHow::SIG_SETMASK)?;
-        let thread = Thread::spawn(c"xdp-recovery", worker);
-        mask.thread_set_mask()?;
-        Ok(Self { shared, thread: Some(thread?) })
+        let thread = Thread::without_signals(c"xdp-recovery", worker)?;
+        Ok(Self { shared, thread: Some(thread) })
     }
 }
 
@@ -139,7 +138,7 @@ mod tests {
     #[test]
     fn attempts_go_on_until_one_succeeds() {
         let mut attempts = 0;
-        let mut recovery = Recovery::start(move || {
+        let mut recovery = Recovery::start((), move || {
             attempts += 1;
             (attempts == 2).then_some(attempts)
         })
@@ -155,9 +154,18 @@ mod tests {
     }
 
     #[test]
+    fn the_lost_part_goes_before_the_first_attempt() {
+        let (lost, goes) = std::sync::mpsc::channel::<()>();
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let recovery = Recovery::start(lost, move || sender.send(goes.try_recv()).ok()).unwrap();
+        assert_eq!(receiver.recv(), Ok(Err(std::sync::mpsc::TryRecvError::Disconnected)));
+        drop(recovery);
+    }
+
+    #[test]
     fn a_drop_does_not_wait_for_the_next_attempt() {
         let (sender, receiver) = std::sync::mpsc::channel();
-        let recovery = Recovery::<()>::start(move || {
+        let recovery = Recovery::<()>::start((), move || {
             let _ = sender.send(());
             None
         })

@@ -8,6 +8,7 @@
 use ofi_xdp_core::wire::cover_whole;
 use ofi_xdp_core::{ChecksumCoverage, PortLimits, Transmit, Transmitted};
 
+use super::attachment_check::AttachmentCheck;
 use super::kernel_batch::KernelBatch;
 use super::other_queue::OtherQueue;
 use super::xsk_ports::XskPorts;
@@ -30,6 +31,7 @@ pub(super) struct XdpHalf {
     pub(super) kernel_rx_hint: Option<KernelRxHint>,
     /// Packets that arrive by other queues; `None` where the interface has one queue.
     pub(super) other_queue: Option<OtherQueue>,
+    pub(super) attachment: AttachmentCheck,
     /// Present where the kernel copies frames and no mode was configured.
     pub(super) kernel_batch: Option<KernelBatch>,
 }

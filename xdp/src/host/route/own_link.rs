@@ -1,18 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The own interface: its link-layer address, its MTU, and whether it is still usable.
 //!
-//! In: questions of the route table, after notifications. Out: the present MTU, or the reason why
-//! the interface is unusable. Caller: the route table. Bound: one request to the kernel a question.
+//! In: notifications, and questions of the route table. Out: the MTU, or the reason why the
+//! interface is unusable. Caller: the route table. Bound: one request to the kernel a question. The
+//! answer about a link waits for the kernel's lock of all interfaces (RTNL), which others hold for
+//! seconds at times; a notification needs no lock.
 
 use std::net::IpAddr;
 
 use crate::headers::MacAddress;
-use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage};
+use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 
 use crate::host::interfaces::{InterfaceInfo, has_address};
 use crate::host::netlink::Netlink;
 use crate::mtu;
+
+const DOWN: &str = "the interface is down";
 
 /// The interface of an endpoint.
 #[derive(Debug)]
@@ -74,11 +78,17 @@ impl OwnLink {
         Err("its address has left the interface")
     }
 
-    /// Requests the interface's MTU. An error is the reason why the interface is unusable. The
+    /// Whether a notification is about this interface: not about another one, and not about its
+    /// part in a bridge.
+    pub(super) fn is_meant(&self, link: &LinkMessage) -> bool {
+        let header = &link.header;
+        header.index == self.interface && header.interface_family == AddressFamily::Unspec
+    }
+
+    /// Requests the interface's state. An error is the reason why the interface is unusable. The
     /// answer is newer than all notifications read so far.
     #[cold]
     pub(super) fn ask_link(&mut self, netlink: &mut Netlink) -> Result<(), &'static str> {
-        const DOWN: &str = "the interface is down";
         let mut request = LinkMessage::default();
         request.header.index = self.interface;
         let answer = netlink.ask(RouteNetlinkMessage::GetLink(request));
@@ -86,6 +96,18 @@ impl OwnLink {
         let Ok(Some(RouteNetlinkMessage::NewLink(link))) = answer else {
             return Err(DOWN);
         };
+        self.changed(&link)
+    }
+
+    /// The interface does not exist any more.
+    pub(super) const fn removed() -> Result<(), &'static str> {
+        Err(DOWN)
+    }
+
+    /// Takes the interface's state from a message of the kernel. An error is the reason why the
+    /// interface is unusable.
+    #[cold]
+    pub(super) fn changed(&mut self, link: &LinkMessage) -> Result<(), &'static str> {
         if !link.header.flags.contains(LinkFlags::Up) {
             return Err(DOWN);
         }
@@ -126,6 +148,16 @@ mod tests {
         assert_eq!(link.ask_link(&mut netlink), Err("its link-layer address has changed"));
         link.interface = 0x7fff_0000;
         assert_eq!(link.ask_link(&mut netlink), Err("the interface is down"));
+    }
+
+    #[test]
+    fn the_part_of_an_interface_in_a_bridge_is_not_meant() {
+        let (link, _) = loopback();
+        let mut message = LinkMessage::default();
+        message.header.index = link.interface;
+        assert!(link.is_meant(&message));
+        message.header.interface_family = AddressFamily::Bridge;
+        assert!(!link.is_meant(&message));
     }
 
     #[test]

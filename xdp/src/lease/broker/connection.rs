@@ -4,6 +4,7 @@
 //! In: a connected Unix socket. Out: whether the broker still holds the lease. Caller:
 //! `socket_lease.rs`. Bound: one system call.
 
+use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 
 use rustix::net::{RecvFlags, recv};
@@ -21,6 +22,12 @@ pub(crate) struct BrokerConnection {
 impl BrokerConnection {
     pub(super) fn new(stream: UnixStream) -> Self {
         Self { _uninherited: Uninherited::new(&stream), stream }
+    }
+
+    /// Ends the lease.
+    pub(crate) fn shut_down(&self) {
+        // Fails where the broker has done it.
+        let _ = self.stream.shutdown(Shutdown::Both);
     }
 
     /// Whether the broker still holds the lease. The broker sends nothing after its answer, and

@@ -9,17 +9,16 @@
 use std::net::SocketAddr;
 use std::os::fd::{AsFd as _, BorrowedFd};
 
-use nix::net::if_::if_nametoindex;
 use ofi_xdp_core::Instant;
 
 use super::{HybridPort, REFRESH_NANOS};
 use crate::config::{PortConfig, Steer};
-use crate::host::features;
 use crate::host::interfaces::{self, InterfaceInfo};
 use crate::host::netlink::Netlink;
 use crate::mtu;
 use crate::port::announce::Announcement;
 use crate::port::open::open_best;
+use crate::port::other_queue::OtherQueue;
 use crate::port::recovery::Recovery;
 use crate::port::xdp_half::XdpHalf;
 use crate::tier::queue_list::QueueList;
@@ -40,12 +39,16 @@ impl HybridPort {
         let announces = !self.config.any_payload;
         let announcement = self.xdp.as_ref().map(|xdp| Announcement::new(&xdp.routes, announces));
         self.change_sources(|port| {
-            port.xdp = None;
+            let mut lost = port.xdp.take();
+            if let Some(lost) = &mut lost {
+                // From now on packets come to the kernel socket.
+                lost.sockets.first.end();
+            }
             // No XDP program has to see single packets now.
             if let Err(error) = udp::receive_joined(port.udp.socket(), true) {
                 log::debug!("{}: packets come one by one: {error}", port.local_addr());
             }
-            port.recover(announcement);
+            port.recover(announcement, lost);
         });
         self.status.tier = Tier::Udp;
         self.status.kernel_zerocopy = None;
@@ -54,8 +57,8 @@ impl HybridPort {
         self.status.advice.clear();
     }
 
-    /// Starts the thread that opens the `AF_XDP` half again.
-    fn recover(&mut self, announcement: Option<Announcement>) {
+    /// Starts the thread that closes the `lost` half and opens it again.
+    fn recover(&mut self, announcement: Option<Announcement>, lost: Option<XdpHalf>) {
         let (Some(namespace), Some(mut announcement)) = (self.namespace.clone(), announcement)
         else {
             return;
@@ -70,7 +73,7 @@ impl HybridPort {
             namespace.enter().ok()?;
             reopen(&config, (local, udp_socket.as_fd()), payload_max, &mut announcement)
         };
-        match Recovery::start(attempt) {
+        match Recovery::start(lost, attempt) {
             Ok(recovery) => self.recovery = Some(recovery),
             Err(error) => log::warn!("{local}: it stays lost: {error}"),
         }
@@ -102,6 +105,9 @@ impl HybridPort {
         if let Err(reason) = xdp.routes.refresh() {
             return self.fall_back(reason);
         }
+        if let Some(reason) = xdp.attachment.end_reason() {
+            return self.fall_back(reason);
+        }
         if let Some(other_queue) = &mut xdp.other_queue {
             other_queue.refresh(now);
         }
@@ -118,28 +124,28 @@ impl HybridPort {
     }
 
     /// Verifies that the program is attached and redirects. The kernel notifies neither of a
-    /// detachment (net/core/dev.c, `bpf_xdp_link_release`) nor of a deleted entry. The sign of both
-    /// is a long run of packets on the kernel socket.
+    /// detachment nor of a deleted entry. The sign of both is a long run of packets on the kernel
+    /// socket.
     #[cold]
-    pub(super) fn verify_attachment(&mut self) {
+    pub(super) fn verify_attachment(&mut self, now: Instant) {
         self.kernel_rx_run = 0;
-        if let Some(reason) = self.xdp.as_ref().and_then(|xdp| xdp.sockets.first.end()) {
+        let Some(xdp) = &mut self.xdp else { return };
+        let XdpHalf { sockets, kernel_rx_hint, other_queue, attachment, .. } = xdp;
+        if let Some(reason) = sockets.first.end_reason() {
             return self.fall_back(reason);
         }
-        let Some(XdpHalf { sockets, other_queue: Some(other_queue), .. }) = &mut self.xdp else {
-            return;
-        };
-        let complained = other_queue.complain(&self.stats, &mut self.status);
-        if complained && self.config.steer == Steer::Auto && sockets.first.is_brokered() {
-            let interface = if_nametoindex(self.status.interface.as_str());
-            self.steer(interface.is_ok_and(features::filters_by_rules));
+        attachment.begin(now, &sockets.first, kernel_rx_hint.as_ref());
+        let is_brokered = sockets.first.is_brokered();
+        let complains = |others: &mut OtherQueue| others.complain(&self.stats, &mut self.status);
+        if other_queue.as_mut().is_some_and(complains) && is_brokered {
+            self.steer();
         }
     }
 
-    /// Opens the `AF_XDP` half again, with a rule for the device, if that `filters` by rules.
-    /// Meanwhile all packets come by the kernel, as most do already.
-    fn steer(&mut self, filters: bool) {
-        if filters {
+    /// Opens the `AF_XDP` half again, with a rule for the device, if that is configured. Meanwhile
+    /// all packets come by the kernel, as most do already.
+    fn steer(&mut self) {
+        if self.config.steer == Steer::Auto {
             self.config.steer = Steer::Yes;
             self.fall_back("it asks for a rule, as most packets come by other queues");
         }
@@ -176,6 +182,7 @@ mod tests {
     use crate::af_xdp::open::{BrokerAccess, XskPortConfig};
     use crate::config::Mode;
     use crate::host::route::table::Routes;
+    use crate::port::attachment_check::AttachmentCheck;
     use crate::port::xsk_ports::XskPorts;
     use crate::tier::status::XskMode;
     use crate::udp::poll_backoff::now;
@@ -213,6 +220,7 @@ mod tests {
             routes,
             kernel_rx_hint: None,
             other_queue: None,
+            attachment: AttachmentCheck::default(),
             kernel_batch: None,
         });
         port
@@ -226,9 +234,11 @@ mod tests {
             return;
         }
         let mut port = with_short_half();
-        port.steer(false);
-        assert!(port.xsk().is_some() && port.config.steer == Steer::Auto, "the card has none");
-        port.steer(true);
+        port.config.steer = Steer::No;
+        port.steer();
+        assert!(port.xsk().is_some(), "it is not configured");
+        port.config.steer = Steer::Auto;
+        port.steer();
         assert!(port.xsk().is_none() && port.config.steer == Steer::Yes);
         assert!(port.status().why_not_better.contains("asks for a rule"), "{}", port.status());
     }
