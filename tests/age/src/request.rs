@@ -14,8 +14,8 @@ use ofi_xdp_libfabric::{Endpoint, Name, Peer};
 use crate::payload;
 use crate::slots::{Next, Waiting};
 
-/// The longest time until an answer. An interface may be down, or a packet too long, for the half of
-/// it.
+/// The longest time until an answer. An interface may be down, or a packet too long, for the half
+/// of it.
 pub(crate) const AWAY_MAX: Duration = Duration::from_secs(30);
 
 /// Requests to one resident at a time.
