@@ -49,14 +49,15 @@ impl Namespace {
         &self.name
     }
 
-    /// Runs `ip` with `arguments` in the namespace, and returns its output.
+    /// Runs `ip` with `arguments` in the namespace, and returns its output. Its own option `-netns`
+    /// mounts `/sys` again, which waits for several grace periods of the kernel: seconds on a busy
+    /// machine.
     ///
     /// # Errors
     /// The error output of `ip`.
     pub fn ip(&self, arguments: &[&str]) -> anyhow::Result<String> {
-        let mut all = vec!["-netns", &self.name];
-        all.extend(arguments);
-        ip(&all)
+        run(Program::new("ip").args(arguments).inside(self)?, arguments)
+            .with_context(|| self.name.clone())
     }
 
     /// Opens the namespace, for setns(2).
@@ -93,10 +94,14 @@ impl Drop for Namespace {
 /// # Errors
 /// The error output of `ip`, with the command.
 pub fn ip(arguments: &[&str]) -> anyhow::Result<String> {
-    let output =
-        Program::new("ip").args(arguments).run_regardless(IP_TIMEOUT).with_context(|| {
-            format!("`ip {}` (Debian, Ubuntu: package iproute2)", arguments.join(" "))
-        })?;
+    run(Program::new("ip").args(arguments), arguments)
+}
+
+/// Runs `ip` as `program`, which has these `arguments`.
+fn run(program: Program, arguments: &[&str]) -> anyhow::Result<String> {
+    let output = program.run_regardless(IP_TIMEOUT).with_context(|| {
+        format!("`ip {}` (Debian, Ubuntu: package iproute2)", arguments.join(" "))
+    })?;
     if !output.status.success() {
         bail!("`ip {}` failed: {}", arguments.join(" "), output.stderr.trim());
     }
