@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use nix::libc::{ENETUNREACH, ENODATA};
+use nix::libc::{EHOSTUNREACH, ENETUNREACH, ENODATA};
 use ofi_xdp_harness::interrupt::wait_until;
 use ofi_xdp_libfabric::{Error, Info, Kind, Name, Want};
 
@@ -27,7 +27,8 @@ pub(crate) enum Role<'a> {
 }
 
 /// The offer for a program of `host`, and the object that `open` opens with it. While the interface
-/// is down nothing is offered, no fabric is there, and no connection is made.
+/// is down nothing is offered, no fabric is there, and no connection is made; nor is one where the
+/// other host's is down for three seconds, in which its neighbours give it up.
 ///
 /// # Errors
 /// When nothing is offered for [`OFFERED`], and those of `open`.
@@ -54,9 +55,10 @@ pub(crate) fn open<T>(
     };
     wait_until("an offer", OFFERED, || {
         match Info::find(&want).and_then(|info| open(&info).map(|opened| (info, opened))) {
-            Err(Error::NoMatch { .. } | Error::Call { errno: ENODATA | ENETUNREACH, .. }) => {
-                Ok(None)
-            }
+            Err(
+                Error::NoMatch { .. }
+                | Error::Call { errno: ENODATA | ENETUNREACH | EHOSTUNREACH, .. },
+            ) => Ok(None),
             opened => Ok(Some(opened?)),
         }
     })
