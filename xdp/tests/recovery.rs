@@ -17,7 +17,7 @@ use nix::sys::socket::{
     AddressFamily, SockaddrLike as _, SockaddrStorage, getsockname, getsockopt, sockopt,
 };
 use ofi_xdp_core::Port as _;
-use ofi_xdp_datapath::{HybridPort, Mode, Tier, XskMode};
+use ofi_xdp_datapath::{AttachMode, HybridPort, Mode, Redirect, Tier, XskMode};
 
 /// Duplicates of this process's sockets with a `wanted` address.
 fn sockets(wanted: impl Fn(SockaddrStorage) -> bool) -> Vec<OwnedFd> {
@@ -168,6 +168,23 @@ fn root_while_it_is_lost_the_kernel_joins_packets() {
         });
         assert!(!takes_joined(&server));
     }
+}
+
+/// The mode of the attached program decides, not the one that was asked for.
+#[test]
+fn root_beside_a_program_in_generic_mode_no_packets_are_joined() {
+    if skipped() {
+        return;
+    }
+    let hosts = Hosts::new();
+    run(&format!("ip netns exec {} ethtool -K {INTERFACE} gro on", hosts.names[1]));
+    let _program = hosts.on(1, || {
+        let interface = nix::net::if_::if_nametoindex(INTERFACE).unwrap();
+        Redirect::open(interface.cast_signed(), AttachMode::Generic).unwrap()
+    });
+    let server = hosts.open(1, V4[1], Mode::Copy);
+    assert_eq!(server.status().tier, Tier::Xdp(XskMode::Skb), "{}", server.status());
+    assert!(!takes_joined(&server));
 }
 
 /// A fork keeps sockets that its parent closes, and notifications still arrive there.

@@ -103,14 +103,34 @@ pub(super) fn open_best(
         Err(reason) => return (None, reason),
     };
     let mut reasons: Vec<String> = reason.into_iter().collect();
-    let xdp = modes.iter().find_map(|mode| open_xdp(config, interface, local, *mode, &mut reasons));
+    let mut device = Device::ask(local.0, interface);
+    let xdp = modes
+        .iter()
+        .find_map(|mode| open_xdp(config, (interface, &mut device), local, *mode, &mut reasons));
     (xdp, reasons.join("; "))
+}
+
+/// What is asked of the device before a socket opens. The answers wait for a lock of the kernel's,
+/// and a lease of the broker has packets from its grant on.
+struct Device {
+    /// `None`: it has one queue, or a port has taken the card.
+    card: Option<Card>,
+    joins_packets: bool,
+}
+
+impl Device {
+    fn ask(local: SocketAddr, interface: &InterfaceInfo) -> Self {
+        // A virtual device allocates many more queues than it uses.
+        let queues = interface.rx_queues.min(QUEUES_MAX);
+        let card = (queues > 1).then(|| Card::new(local, interface.index, queues));
+        Self { card, joins_packets: features::joins_packets(interface.index) }
+    }
 }
 
 /// Opens the `AF_XDP` half in `mode`; adds the reason to `reasons` if that fails.
 fn open_xdp(
     config: &PortConfig,
-    interface: &InterfaceInfo,
+    (interface, device): (&InterfaceInfo, &mut Device),
     (local, udp_socket): (SocketAddr, BorrowedFd<'_>),
     mode: XskMode,
     reasons: &mut Vec<String>,
@@ -120,11 +140,6 @@ fn open_xdp(
     let steer = config.steer == Steer::Yes;
     let opening =
         XskPortConfig { interface, queue, steer, any_payload, local, mode, sizes, access };
-    // These wait for locks of the kernel's, and the broker's lease is claimed when it is granted.
-    // A virtual device allocates many more queues than it uses.
-    let queues = interface.rx_queues.min(QUEUES_MAX);
-    let card = (queues > 1).then(|| Card::new(local, interface.index, queues));
-    let joins_packets = mode == XskMode::Skb && features::joins_packets(interface.index);
     let mut port = match opening.open_unclaimed() {
         Ok(port) => port,
         Err(error) => {
@@ -151,7 +166,7 @@ fn open_xdp(
     // In generic mode the device's GRO runs before the XDP program, and joins packets for a socket
     // that accepts joined packets. Only the loss of this half undoes this step.
     if port.mode() == XskMode::Skb
-        && joins_packets
+        && device.joins_packets
         && let Err(error) = udp::receive_joined(udp_socket, false)
     {
         reasons.push(format!("{mode}: have the kernel join no packets: {error}"));
@@ -177,7 +192,7 @@ fn open_xdp(
         None
     });
     let sockets = XskPorts::new(port, further);
-    let other_queue = card.map(|card| OtherQueue::new(local, card, sockets.queues()));
+    let other_queue = device.card.take().map(|card| OtherQueue::new(local, card, sockets.queues()));
     Some(XdpHalf {
         sockets,
         is_direct: false,
