@@ -103,7 +103,7 @@ pub(super) fn open_best(
         Err(reason) => return (None, reason),
     };
     let mut reasons: Vec<String> = reason.into_iter().collect();
-    let mut device = Device::ask(local.0, interface);
+    let mut device = DeviceFacts::ask(local.0, interface);
     let xdp = modes
         .iter()
         .find_map(|mode| open_xdp(config, (interface, &mut device), local, *mode, &mut reasons));
@@ -112,13 +112,13 @@ pub(super) fn open_best(
 
 /// What is asked of the device before a socket opens. The answers wait for a lock of the kernel's,
 /// and a lease of the broker has packets from its grant on.
-struct Device {
+struct DeviceFacts {
     /// `None`: it has one queue, or a port has taken the card.
     card: Option<Card>,
     joins_packets: bool,
 }
 
-impl Device {
+impl DeviceFacts {
     fn ask(local: SocketAddr, interface: &InterfaceInfo) -> Self {
         // A virtual device allocates many more queues than it uses.
         let queues = interface.rx_queues.min(QUEUES_MAX);
@@ -130,7 +130,7 @@ impl Device {
 /// Opens the `AF_XDP` half in `mode`; adds the reason to `reasons` if that fails.
 fn open_xdp(
     config: &PortConfig,
-    (interface, device): (&InterfaceInfo, &mut Device),
+    (interface, device): (&InterfaceInfo, &mut DeviceFacts),
     (local, udp_socket): (SocketAddr, BorrowedFd<'_>),
     mode: XskMode,
     reasons: &mut Vec<String>,
