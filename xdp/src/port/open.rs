@@ -103,22 +103,22 @@ pub(super) fn open_best(
         Err(reason) => return (None, reason),
     };
     let mut reasons: Vec<String> = reason.into_iter().collect();
-    let mut device = DeviceFacts::ask(local.0, interface);
+    let mut answers = InterfaceAnswers::ask(local.0, interface);
     let xdp = modes
         .iter()
-        .find_map(|mode| open_xdp(config, (interface, &mut device), local, *mode, &mut reasons));
+        .find_map(|mode| open_xdp(config, (interface, &mut answers), local, *mode, &mut reasons));
     (xdp, reasons.join("; "))
 }
 
 /// What is asked of the device before a socket opens. The answers wait for a lock of the kernel's,
 /// and a lease of the broker has packets from its grant on.
-struct DeviceFacts {
+struct InterfaceAnswers {
     /// `None`: it has one queue, or a port has taken the card.
     card: Option<Card>,
     joins_packets: bool,
 }
 
-impl DeviceFacts {
+impl InterfaceAnswers {
     fn ask(local: SocketAddr, interface: &InterfaceInfo) -> Self {
         // A virtual device allocates many more queues than it uses.
         let queues = interface.rx_queues.min(QUEUES_MAX);
@@ -130,7 +130,7 @@ impl DeviceFacts {
 /// Opens the `AF_XDP` half in `mode`; adds the reason to `reasons` if that fails.
 fn open_xdp(
     config: &PortConfig,
-    (interface, device): (&InterfaceInfo, &mut DeviceFacts),
+    (interface, answers): (&InterfaceInfo, &mut InterfaceAnswers),
     (local, udp_socket): (SocketAddr, BorrowedFd<'_>),
     mode: XskMode,
     reasons: &mut Vec<String>,
@@ -166,7 +166,7 @@ fn open_xdp(
     // In generic mode the device's GRO runs before the XDP program, and joins packets for a socket
     // that accepts joined packets. Only the loss of this half undoes this step.
     if port.mode() == XskMode::Skb
-        && device.joins_packets
+        && answers.joins_packets
         && let Err(error) = udp::receive_joined(udp_socket, false)
     {
         reasons.push(format!("{mode}: have the kernel join no packets: {error}"));
@@ -192,7 +192,8 @@ fn open_xdp(
         None
     });
     let sockets = XskPorts::new(port, further);
-    let other_queue = device.card.take().map(|card| OtherQueue::new(local, card, sockets.queues()));
+    let other_queue =
+        answers.card.take().map(|card| OtherQueue::new(local, card, sockets.queues()));
     Some(XdpHalf {
         sockets,
         is_direct: false,
