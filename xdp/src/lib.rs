@@ -21,6 +21,7 @@
 //! | `host/` | interfaces, drivers, routes, neighbours, capabilities |
 //! | `ethtool/` | requests to an interface's driver: rules, hash |
 //! | `headers/` | Ethernet, IP and UDP headers |
+//! | `clock` | the time |
 //! | `epoll_set` | one descriptor for several sockets |
 //! | `fork` | descriptors that the child of a fork closes |
 //! | `thread` | a thread of the C library |
@@ -54,6 +55,7 @@
 #![deny(unsafe_code)]
 
 mod af_xdp;
+mod clock;
 mod config;
 mod epoll_set;
 mod error;
@@ -74,6 +76,7 @@ mod xsk;
 pub use af_xdp::framing::XskTransmit;
 pub use af_xdp::open::{BrokerAccess, XskPortConfig};
 pub use af_xdp::port::XskPort;
+pub use clock::now;
 pub use config::{
     DEFAULT_BROKER_PATH, Mode, PortConfig, QUEUES_MAX, QueueRange, RingSize, RingSizes, Steer,
     UnknownMode,

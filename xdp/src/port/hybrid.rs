@@ -421,7 +421,7 @@ impl Port for HybridPort {
 mod tests {
     use super::*;
     use crate::tier::status::Tier;
-    use crate::udp::poll_backoff::now;
+    use crate::clock::now;
     use ofi_xdp_core::PeerId;
 
     fn open(bind: &str) -> HybridPort {

@@ -62,13 +62,6 @@ impl PollBackoff {
     }
 }
 
-/// The time, for tests.
-#[cfg(test)]
-pub(crate) fn now() -> Instant {
-    let since_boot = nix::time::ClockId::CLOCK_MONOTONIC.now().map(std::time::Duration::from);
-    Instant::ZERO.after(since_boot.unwrap_or_default())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -2,7 +2,7 @@
 //! Two sockets on the loopback interface.
 
 use super::*;
-use crate::udp::poll_backoff::now;
+use crate::clock::now;
 use nix::errno::Errno;
 use ofi_xdp_core::{Destination, PeerAddress, PeerId};
 use socket2::SockRef;

@@ -14,7 +14,8 @@ use std::time::Duration;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sched::{CloneFlags, setns};
-use ofi_xdp_core::{Datagram, Destination, Instant, PeerId, Port, Transmit, Transmitted};
+use ofi_xdp_core::{Datagram, Destination, PeerId, Port, Transmit, Transmitted};
+pub(crate) use ofi_xdp_datapath::now;
 use ofi_xdp_datapath::{HybridPort, Mode, PortConfig};
 use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
 
@@ -26,12 +27,6 @@ pub(crate) fn skipped() -> bool {
         println!("SKIPPED: needs CAP_SYS_ADMIN, CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF");
     }
     skip
-}
-
-/// The time for a port.
-pub(crate) fn now() -> Instant {
-    let since_boot = nix::time::ClockId::CLOCK_MONOTONIC.now().map(Duration::from);
-    Instant::ZERO.after(since_boot.unwrap())
 }
 
 /// A duplicate of this process's descriptor `fd`.

@@ -185,7 +185,7 @@ mod tests {
     use crate::port::attachment_check::AttachmentCheck;
     use crate::port::xsk_ports::XskPorts;
     use crate::tier::status::XskMode;
-    use crate::udp::poll_backoff::now;
+    use crate::clock::now;
     use nix::sched::{CloneFlags, unshare};
     use ofi_xdp_core::{Destination, PeerId, Port as _, Transmit, Transmitted};
     use std::process::Command;
