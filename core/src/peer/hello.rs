@@ -21,7 +21,8 @@ pub(crate) struct Hello {
     repeat_at: Option<Tick>,
     /// The number that the hello of this side proposes for the connection; 0: it has sent none.
     proposed: u16,
-    /// How often it was repeated; only at 0 its answer tells the round trip.
+    /// How often it was repeated, for a timer or a second retry; only at 0 its answer tells the
+    /// round trip.
     repeated: u8,
 }
 
@@ -83,8 +84,12 @@ impl Hello {
         self.repeated = u8::from(crossed && self.repeated > 0);
     }
 
-    /// Puts the cookie that the peer asked for in the next hello.
+    /// Puts the cookie that the peer asked for in the next hello. If an earlier one has shown a
+    /// cookie, the answer may be to that one.
     pub(crate) fn show(&mut self, cookie: u64) {
+        if self.cookie != 0 {
+            self.repeated = self.repeated.max(1);
+        }
         self.cookie = cookie;
     }
 

@@ -286,6 +286,27 @@ fn a_first_packet_after_a_pause_is_no_answer_to_the_handshake() {
 }
 
 #[test]
+fn an_answer_after_a_repeated_retry_measures_no_round_trip() {
+    for (retries, round_trip) in [(1, 100 * MICRO), (2, 0)] {
+        let mut puppet = Puppet::unconnected(&small());
+        puppet.send(5, vec![0; 8]);
+        let proposed = asked(&mut puppet);
+        for _ in 0..retries {
+            puppet.pass(MILLI);
+            puppet.deliver(puppet.retry(INCARNATION, proposed, 77));
+            assert_eq!(puppet.sent().pop().unwrap().handshake().cookie.get(), 77);
+        }
+        puppet.pass(100 * MICRO);
+        puppet.deliver(puppet.agreement(INCARNATION, proposed, puppet.first));
+        let report = puppet.engine().peer_reports().next().unwrap();
+        assert!(report.established);
+        // The agreement may be an answer to the first of the two hellos.
+        let measured = report.round_trip.as_nanos() as u64;
+        assert!(measured.abs_diff(round_trip) < TICK, "{retries}: {report:?}");
+    }
+}
+
+#[test]
 fn a_connected_endpoint_takes_no_hello_that_names_no_connection() {
     let mut puppet = Puppet::unconnected(&Config { named_peers_only: true, ..small() });
     let hello = puppet.hello(INCARNATION, 1, 0);

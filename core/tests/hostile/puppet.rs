@@ -278,6 +278,15 @@ impl Puppet {
         head.packet(body.as_bytes())
     }
 
+    /// A `RETRY` of the puppet as `incarnation`, in answer to a hello of the engine.
+    pub fn retry(&self, incarnation: u64, epoch: u16, cookie: u64) -> Vec<u8> {
+        let body = Handshake {
+            dst_incarnation: self.incarnation.into(),
+            ..self.handshake(incarnation, epoch, cookie)
+        };
+        self.now(PacketKind::Retry).packet(body.as_bytes())
+    }
+
     /// A `HELLO_ACK` of the puppet as `incarnation`, which repeats the engine's first number.
     pub fn agreement(&self, incarnation: u64, epoch: u16, echo: Psn) -> Vec<u8> {
         let body = self.handshake(incarnation, epoch, echo.0.into());

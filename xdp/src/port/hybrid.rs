@@ -420,8 +420,8 @@ impl Port for HybridPort {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tier::status::Tier;
     use crate::clock::now;
+    use crate::tier::status::Tier;
     use ofi_xdp_core::PeerId;
 
     fn open(bind: &str) -> HybridPort {

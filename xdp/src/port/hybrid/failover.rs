@@ -180,12 +180,12 @@ fn reopen(
 mod tests {
     use super::*;
     use crate::af_xdp::open::{BrokerAccess, XskPortConfig};
+    use crate::clock::now;
     use crate::config::Mode;
     use crate::host::route::table::Routes;
     use crate::port::attachment_check::AttachmentCheck;
     use crate::port::xsk_ports::XskPorts;
     use crate::tier::status::XskMode;
-    use crate::clock::now;
     use nix::sched::{CloneFlags, unshare};
     use ofi_xdp_core::{Destination, PeerId, Port as _, Transmit, Transmitted};
     use std::process::Command;
