@@ -53,6 +53,13 @@ impl KernelRxHint {
         seen != self.seen
     }
 
+    /// Whether [`Self::changed`] would return true.
+    #[inline]
+    pub(crate) fn has_changed(&self) -> bool {
+        let counter = self.map.counter(self.at);
+        counter.is_some_and(|counter| counter.load(Ordering::Relaxed) != self.seen)
+    }
+
     /// The count at the last call of [`Self::changed`], of this endpoint and former owners.
     pub(crate) const fn count(&self) -> u64 {
         self.seen

@@ -227,6 +227,12 @@ impl XskPort {
         self.rings.kernel_stats()
     }
 
+    /// Whether packets wait in the rx ring.
+    #[inline]
+    pub(crate) fn has_received(&self) -> bool {
+        self.rings.has_received()
+    }
+
     /// Hands at most `budget` packets to `sink`, and returns how many. No system call, unless the
     /// kernel asks for a wake-up.
     ///

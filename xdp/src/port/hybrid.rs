@@ -16,9 +16,9 @@
 //! ```
 
 mod failover;
+mod receive;
 
 use std::io;
-use std::mem;
 use std::net::SocketAddr;
 use std::os::fd::{BorrowedFd, RawFd};
 use std::sync::Arc;
@@ -34,7 +34,6 @@ use super::recovery::Recovery;
 use super::wakeup_set::WakeupSet;
 use super::xdp_half::{XdpHalf, protect};
 use crate::af_xdp::framing::XskTransmit;
-use crate::af_xdp::kernel_hint::KernelRxHint;
 use crate::af_xdp::port::XskPort;
 use crate::config::PortConfig;
 use crate::host::netns::Namespace;
@@ -48,10 +47,6 @@ use crate::udp::poll_backoff::PollBackoff;
 const UDP_PAUSE_MAX_NANOS: u64 = 100_000;
 /// Pause between two reads of the kernel's notifications. Before a sleep they are read in any case.
 const REFRESH_NANOS: u64 = 250_000;
-/// Length of a run of packets from the kernel socket after which the port verifies that the XDP
-/// program is attached and redirects. The check costs a system call, which is spread over this many
-/// packets, because packets may take that path for good reason.
-const KERNEL_RX_RUN_MAX: u32 = 128;
 
 /// Both paths, behind one address.
 #[derive(Debug)]
@@ -169,9 +164,9 @@ impl HybridPort {
     /// Arms the wakeup descriptor, which then also reports earlier packets that are not received.
     ///
     /// The next [`Port::receive`] polls all sockets, except that it stops at packets on the primary
-    /// socket. In that case the receive after it polls the other sockets first, however often this
-    /// function is called. Reason: the packet that ends a sleep most likely came to the primary
-    /// socket, and should not wait.
+    /// socket, unless the program has left packets to the kernel socket. In that case the receive
+    /// after it polls the other sockets first, however often this function is called. Reason: the
+    /// packet that ends a sleep most likely came to the primary socket, and should not wait.
     pub fn arm(&mut self) {
         self.force_now(true);
         if !self.wakeup_set.is_armed() {
@@ -256,67 +251,6 @@ impl HybridPort {
         self.refresh_at = Instant::ZERO;
         self.udp.poll_all_sources(primary_first);
     }
-
-    /// Receives at most `budget` packets from the kernel socket, if its poll is due.
-    fn receive_udp(
-        &mut self,
-        now: Instant,
-        budget: u16,
-        sink: &mut impl FnMut(Datagram<'_>),
-    ) -> u16 {
-        let kernel_rx_hint = self.xdp.as_mut().and_then(|xdp| xdp.kernel_rx_hint.as_mut());
-        if kernel_rx_hint.is_some_and(KernelRxHint::changed) {
-            self.udp_poll.reset();
-        }
-        if !self.udp_poll.is_due(now) {
-            return 0;
-        }
-        let count = match &mut self.xdp {
-            Some(XdpHalf {
-                other_queue: Some(other_queue), kernel_rx_hint: Some(hint), ..
-            }) => {
-                other_queue.count(hint);
-                let mut others = 0;
-                let count = self.udp.receive(now, budget, &mut self.stats, &mut |datagram| {
-                    // The card has no say in packets to a group.
-                    if datagram.to_group {
-                        return sink(datagram);
-                    }
-                    let wanted = other_queue.wanted(datagram.from, &mut others);
-                    sink(Datagram { wanted, ..datagram });
-                });
-                self.stats.other_queue += others;
-                if count == 0 {
-                    other_queue.emptied();
-                }
-                count
-            }
-            _ => self.udp.receive(now, budget, &mut self.stats, sink),
-        };
-        self.udp_poll.record(now, count > 0);
-        self.kernel_rx_run += u32::from(count);
-        if self.kernel_rx_run >= KERNEL_RX_RUN_MAX {
-            self.verify_attachment(now);
-        }
-        count
-    }
-
-    /// Receives at most `budget` packets from the `AF_XDP` sockets, if there are any.
-    #[inline]
-    fn receive_xdp(&mut self, budget: u16, sink: &mut impl FnMut(Datagram<'_>)) -> u16 {
-        let Some(XdpHalf { sockets, .. }) = &mut self.xdp else { return 0 };
-        match sockets.receive(budget, &mut self.stats, sink) {
-            Ok(0) => 0,
-            Ok(received) => {
-                self.kernel_rx_run = 0;
-                received
-            }
-            Err(error) => {
-                self.fall_back(&error.to_string());
-                0
-            }
-        }
-    }
 }
 
 impl Port for HybridPort {
@@ -333,20 +267,7 @@ impl Port for HybridPort {
             }
             return Ok(self.udp.receive_or_stay_silent(now, budget, &mut self.stats, sink));
         }
-        let primary_first = mem::take(&mut self.primary_first);
-        if primary_first {
-            let received = self.receive_xdp(budget, sink);
-            if received > 0 {
-                return Ok(received);
-            }
-        }
-        if now >= self.refresh_at {
-            self.refresh(now);
-        }
-        // A due kernel socket goes first and gets half of the budget, so that neither starves.
-        let count = self.receive_udp(now, budget.div_ceil(2), sink);
-        let rest = if primary_first { 0 } else { self.receive_xdp(budget - count, sink) };
-        Ok(count + rest)
+        Ok(self.receive_both(now, budget, sink))
     }
 
     #[inline]

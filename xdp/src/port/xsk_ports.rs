@@ -91,6 +91,12 @@ impl XskPorts {
         Ok(sum)
     }
 
+    /// Whether packets wait in a rx ring.
+    #[inline]
+    pub(super) fn has_received(&self) -> bool {
+        self.iter().any(XskPort::has_received)
+    }
+
     /// Hands at most `budget` packets to `sink`, and returns how many.
     ///
     /// # Errors

@@ -176,6 +176,12 @@ impl<T: Entry> Consumer<T> {
         self.waiting as usize
     }
 
+    /// Whether there are entries to take.
+    #[inline]
+    pub(crate) fn has_entries(&self) -> bool {
+        self.shared.producer().load(Ordering::Relaxed) != self.next
+    }
+
     /// Takes at most `limit` entries, hands each to `sink`, and returns how many.
     #[inline]
     pub(crate) fn take(&mut self, limit: usize, mut sink: impl FnMut(T)) -> usize {

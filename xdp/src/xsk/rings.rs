@@ -70,6 +70,12 @@ impl Rings {
         self.rx.take(limit.min(BATCH), |descriptor| frames.push(UmemChunk(descriptor)))
     }
 
+    /// Whether there are received frames.
+    #[inline]
+    pub(crate) fn has_received(&self) -> bool {
+        self.rx.has_entries()
+    }
+
     /// Number of received frames that the last [`Self::receive`] left.
     #[inline]
     pub(crate) fn waiting(&self) -> usize {

@@ -243,35 +243,3 @@ fn root_the_rest_of_a_gso_batch_is_reported() {
         assert!(!server.has_more(), "{mode}");
     }
 }
-
-#[test]
-fn root_after_a_sleep_the_ring_goes_first_and_then_the_kernel_socket() {
-    if skipped() {
-        return;
-    }
-    let hosts = Hosts::new();
-    let mut client = hosts.open(0, V4[0], Mode::Skb);
-    let mut server = hosts.open(1, V4[1], Mode::Udp);
-    // Packets take a while where a softirq waits for its thread.
-    let arrive = || thread::sleep(Duration::from_millis(20));
-    learn_hops(&mut client, &mut server);
-    arrive();
-    while client.receive(now(), 64, &mut |_| {}).unwrap() > 0 {}
-    let address = client.local_addr();
-    // A GSO batch is longer than the client's AF_XDP socket takes, so it arrives at the kernel
-    // socket.
-    (0..20).for_each(|number| send(&mut server, to(0, address), &packet(number, 1472)));
-    server.flush().unwrap();
-    let seen = [(); 2].map(|()| {
-        send(&mut server, to(0, address), &packet(0, 64));
-        server.flush().unwrap();
-        arrive();
-        let before = *client.stats();
-        client.arm();
-        client.receive(now(), 64, &mut |_| {}).unwrap();
-        let after = client.stats();
-        let joined = after.udp_received - before.udp_received;
-        (after.xsk_received - before.xsk_received, joined)
-    });
-    assert_eq!(seen, [(1, 0), (1, 20)], "packets of the ring, of the socket");
-}
