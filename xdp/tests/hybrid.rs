@@ -4,6 +4,8 @@
 #[path = "hybrid/batches.rs"]
 mod batches;
 mod common;
+#[path = "hybrid/order.rs"]
+mod order;
 #[path = "hybrid/queues.rs"]
 mod queues;
 #[path = "hybrid/self_test.rs"]

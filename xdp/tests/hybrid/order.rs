@@ -2,13 +2,13 @@
 //! Packets that wait on both paths are received in the order in which they were sent, as far as the
 //! port can know it: those of the kernel socket first.
 
-mod common;
-
 use std::net::UdpSocket;
 
-use common::{Hosts, V4, eventually, now, packet, skipped};
 use ofi_xdp_core::Port;
-use ofi_xdp_datapath::{HybridPort, Mode, Verdict};
+use ofi_xdp_datapath::{HybridPort, Mode};
+
+use crate::common::{Hosts, V4, eventually, now, packet, skipped};
+use crate::redirected;
 
 /// Packets for the kernel socket: less than half of the budget of a call, and more than one system
 /// call returns.
@@ -23,9 +23,6 @@ fn received(sender: &UdpSocket, server: &mut HybridPort, sleeps: bool) -> Vec<u1
     if sleeps {
         server.arm();
     }
-    let redirected = |server: &HybridPort| {
-        server.xsk().unwrap().counters().unwrap().unwrap().count(Verdict::Redirected)
-    };
     let before = redirected(server);
     for number in 0..=KERNEL_PACKETS {
         let mut bytes = packet(number, 64);
