@@ -14,26 +14,36 @@ use crate::{Congestion, Instant};
 
 /// The window of a new connection, in packets.
 const INITIAL: u32 = 16 * ONE;
-/// Floor for reductions caused by delay alone: the initial window. A peer that waits for a
-/// processor seems to be a slow network, for milliseconds at a time. With one packet under way each
-/// time slice would move one packet.
-const FLOOR: u32 = INITIAL;
+/// Floor for reductions caused by delay alone. A peer that waits for a processor may seem to be a
+/// slow network; a window below one packet would make it wait for timers as well.
+const FLOOR: u32 = ONE;
 /// The least window: one packet in 64 round trips.
 const LEAST: u32 = ONE / 64;
 /// The most: the largest window of a peer.
 const MOST: u32 = WINDOW_PACKETS * ONE;
 // It fits.
 static_assertions::const_assert!(WINDOW_PACKETS as u64 * (ONE as u64) <= u32::MAX as u64);
-/// Delay beyond the least round trip that is no sign of congestion. Small windows may have more:
-/// half as much again, divided by the root of the window (Swift §3.5, flow scaling). So many
-/// senders settle at one queue.
+/// Delay beyond the least round trip that is no sign of congestion.
 const QUEUE_TICKS: u32 = (50_000 / TICK_NANOS) as u32;
 /// On a long path the allowance is this part of the least round trip.
-const QUEUE_PART: u32 = 8;
+const QUEUE_PART: u32 = 32;
+/// Slow senders may cause more delay, so that many senders settle at one queue, and at equal rates
+/// (Swift §3.5, flow scaling, by rate instead of window). This is the most, for the slowest.
+const SCALED_MAX_TICKS: u32 = (1_000_000 / TICK_NANOS) as u32;
+/// That delay for a rate of one packet in [`SCALED_PERIOD_TICKS`]. It is inversely proportional to
+/// the root of the rate.
+const SCALED_TICKS: u64 = 250_000 / TICK_NANOS;
+const SCALED_PERIOD_TICKS: u64 = 100_000 / TICK_NANOS;
 /// The least target: below it software's own delays would be taken for congestion.
 const TARGET_MIN_TICKS: u32 = (100_000 / TICK_NANOS) as u32;
+/// Most growth for each acknowledged packet, in units of the window: a quarter in a round trip. A
+/// window below one packet may double with each.
+const GROWTH_MAX: u32 = ONE / 4;
 /// The unit of stored delays: 4 µs; the longest is 268 ms.
 const DELAY_TICKS: u32 = 64;
+/// 2^32 divided by the golden ratio: its multiples are spread evenly (Knuth, The Art of Computer
+/// Programming, vol. 3, §6.4).
+const DITHER: u32 = 0x9E37_79B1;
 /// The longest gap between two packets.
 const GAP_MAX_TICKS: u64 = 64_000_000 / TICK_NANOS;
 
@@ -72,6 +82,9 @@ bitflags::bitflags! {
         const SLOW = 1 << 2;
         /// Others hold a queue that lasts: the window follows losses and marks, not the delay.
         const COMPETING = 1 << 3;
+        /// A packet that was sent after the last reduction has been acknowledged: the delay shows
+        /// the effect of that reduction.
+        const ANSWERED = 1 << 4;
     }
 }
 
@@ -90,7 +103,7 @@ impl CongestionWindow {
             reduced_at: now,
             next_at: now,
             marks: 0,
-            signs: Signs::STARTING,
+            signs: Signs::STARTING.union(Signs::ANSWERED),
             reductions: 0,
             competition: Competition::NONE,
         }
@@ -124,12 +137,19 @@ impl CongestionWindow {
             Congestion::Delay => {
                 let packets = self.packets / 8 * (8 - u32::from(occupancy.min(7)));
                 if packets >= ONE {
-                    (packets / ONE).saturating_sub(in_flight)
+                    ((packets + self.dither()) / ONE).saturating_sub(in_flight)
                 } else {
                     u32::from(in_flight == 0 && self.next_at.has_come(now))
                 }
             }
         }
+    }
+
+    /// What is added to the window before it is rounded down to whole packets: another number below
+    /// [`ONE`] in each half of a round trip. So the mean of the packets is the window, and a stream
+    /// of 1.9 packets does not get half of what one of 2.1 gets.
+    const fn dither(&self) -> u32 {
+        self.half_from.bits().wrapping_mul(DITHER) >> 16
     }
 
     /// When a packet that only the pace holds back may go; `None` if pace holds nothing back.
@@ -147,10 +167,21 @@ impl CongestionWindow {
         }
     }
 
-    /// Records the least delay of the network that one acknowledgment allows, and the marks that it
-    /// reports.
+    /// Records the `round_trip` of one acknowledgment, of which the network has at least what is
+    /// left without `waits` for hosts, and the marks that the acknowledgment reports.
     #[inline]
-    pub(crate) fn measured(&mut self, delay: u32, marks: u16, rtt: &Rtt, now: Tick) {
+    pub(crate) fn measured(
+        &mut self,
+        round_trip: u32,
+        waits: u32,
+        marks: u16,
+        rtt: &Rtt,
+        now: Tick,
+    ) {
+        let delay = round_trip.saturating_sub(waits);
+        if now.since(self.reduced_at) >= round_trip {
+            self.signs.insert(Signs::ANSWERED);
+        }
         self.signs.set(Signs::SLOW, delay >= TARGET_MIN_TICKS && delay >= self.target(rtt));
         let delay = (delay / DELAY_TICKS).min(u32::from(u16::MAX)) as u16;
         let [_, present] = self.delays;
@@ -212,12 +243,8 @@ impl CongestionWindow {
         }
         let grown = if self.signs.contains(Signs::STARTING) {
             packets.saturating_mul(ONE)
-        } else if self.packets >= ONE {
-            let one =
-                u64::from(packets) * u64::from(ONE) * u64::from(ONE) / u64::from(self.packets);
-            (one as u32).max(packets.saturating_mul(headroom_growth(delay, rtt)))
         } else {
-            packets.saturating_mul(self.packets)
+            packets.saturating_mul(self.growth(delay, rtt))
         };
         self.packets = self.packets.saturating_add(grown).min(MOST);
     }
@@ -284,16 +311,17 @@ impl CongestionWindow {
         self.packets >= LEAST && self.packets <= MOST
     }
 
-    /// Reduces the window, at most once in a round trip: in proportion to the excess over `target`,
-    /// at most by half. Delay alone stops at [`FLOOR`]; below it takes marks, or losses beside a
-    /// grown delay. A window that competes shrinks by three tenths (RFC 9438 §4.6), for any delay.
+    /// Reduces the window, if an acknowledgment has shown the effect of the last reduction: in
+    /// proportion to the excess over `target`, at most by half. Delay alone stops at [`FLOOR`];
+    /// below it takes marks, or losses beside a grown delay. A window that competes shrinks by three
+    /// tenths (RFC 9438 §4.6), for any delay.
     fn shrink(&mut self, target: u32, rtt: &Rtt, now: Tick) {
-        if now.since(self.reduced_at) < rtt.smoothed() {
+        if !self.signs.contains(Signs::ANSWERED) {
             return;
         }
         let marked = self.signs.contains(Signs::MARKED);
         let least = if marked { LEAST } else { FLOOR.min(self.packets) };
-        self.signs.remove(Signs::MARKED | Signs::STARTING);
+        self.signs.remove(Signs::MARKED | Signs::STARTING | Signs::ANSWERED);
         self.reduced_at = now;
         let cut = if self.signs.contains(Signs::COMPETING) {
             let plateau = self.competition.lost(self.packets, now);
@@ -323,31 +351,31 @@ impl CongestionWindow {
         lasts
     }
 
-    /// The delay up to which the window grows. The allowance for queueing is `50 µs · (1 + 1.5/√w)`
-    /// for a window of `w` packets: 125 µs for one packet, 250 µs for 1/7.
+    /// The delay up to which the window grows. The allowance for queueing is that of the path, and
+    /// 250 µs divided by the root of the rate in packets per 100 µs.
     fn target(&self, rtt: &Rtt) -> u32 {
-        // √w in units of 2^-8, of a window in units of 2^-16.
-        let root = self.packets.isqrt().max(1);
-        let scaled = (3 * QUEUE_TICKS * 128 / root).min(4 * QUEUE_TICKS);
+        const SQUARE: u64 = SCALED_TICKS * SCALED_TICKS / SCALED_PERIOD_TICKS * ONE as u64;
+        const SQUARE_MAX: u64 = SCALED_MAX_TICKS as u64 * SCALED_MAX_TICKS as u64;
+        let square = SQUARE * u64::from(rtt.least()) / u64::from(self.packets.max(1));
+        let scaled = (square.min(SQUARE_MAX) as u32).isqrt();
         (rtt.least() + queue_allowance(rtt)).max(TARGET_MIN_TICKS) + scaled
     }
-}
 
-/// Growth for each acknowledged packet, in units of the window, while the delay is so far below the
-/// target that the path has room.
-const fn headroom_growth(delay: u32, rtt: &Rtt) -> u32 {
-    let (queue, allowance) = (delay.saturating_sub(rtt.least()), queue_allowance(rtt));
-    if queue <= allowance / 4 {
-        ONE / 4
-    } else if queue <= allowance / 2 {
-        ONE / 16
-    } else {
-        0
+    /// Growth for each acknowledged packet, in units of 2^-16 packets. In a round trip the window
+    /// grows by four fifths of what would bring the delay to the target, at most by a quarter: as
+    /// [`Self::shrink`] reduces it. So all senders come to rest where the delay is their target,
+    /// whatever their round trips (Wei et al., "FAST TCP", IEEE/ACM Trans. Netw. 14(6), 2006).
+    fn growth(&self, delay: u32, rtt: &Rtt) -> u32 {
+        let below = u64::from(self.target(rtt).saturating_sub(delay));
+        let part = below * u64::from(ONE) * 4 / (5 * u64::from(delay.max(1)));
+        let (most, window) =
+            if self.packets < ONE { (ONE, self.packets) } else { (GROWTH_MAX, ONE) };
+        (part.min(u64::from(most)) * u64::from(window) / u64::from(ONE)) as u32
     }
 }
 
-/// Delay beyond the least round trip that is no sign of congestion, for a large window. On a long
-/// path it is a part of the round trip: the path's own delay varies by as much.
+/// Delay beyond the least round trip that is no sign of congestion, for a high rate. On a long path
+/// it is a part of the round trip: the path's own delay varies by as much.
 const fn queue_allowance(rtt: &Rtt) -> u32 {
     let part = rtt.least() / QUEUE_PART;
     if part > QUEUE_TICKS { part } else { QUEUE_TICKS }
@@ -362,6 +390,10 @@ mod tests {
         microseconds * 1000 / TICK_NANOS as u32
     }
 
+    const fn microseconds(ticks: u32) -> u32 {
+        ((ticks as u64 * TICK_NANOS + 500) / 1000) as u32
+    }
+
     fn rtt(microseconds: u32) -> Rtt {
         let mut rtt = Rtt::default();
         rtt.sample(ticks(microseconds));
@@ -373,13 +405,13 @@ mod tests {
     fn measure(window: &mut CongestionWindow, delay: u32, marks: u16, rtt: &Rtt, now: &mut Tick) {
         for _ in 0..2 {
             *now = now.plus(rtt.smoothed() / 2);
-            window.measured(ticks(delay), marks, rtt, *now);
+            window.measured(ticks(delay), 0, marks, rtt, *now);
         }
     }
 
     proptest! {
         #[test]
-        fn the_window_stays_in_bounds_and_shrinks_once_a_round_trip(
+        fn the_window_stays_in_bounds_and_shrinks_once_an_answer(
             steps in prop::collection::vec(
                 (0u32..5_000, 1u32..20, any::<bool>(), any::<u16>()),
                 1..200,
@@ -388,55 +420,104 @@ mod tests {
             let rtt = rtt(20);
             let mut now = Tick::default();
             let mut window = CongestionWindow::new(now);
-            let mut shrunk: Option<Tick> = None;
+            let mut reduced = now;
+            let mut answered = true;
             for (delay, packets, lost, marks) in steps {
                 now = now.plus(ticks(5));
                 let before = window.packets;
-                window.measured(ticks(delay), marks, &rtt, now);
+                answered |= now.since(reduced) >= ticks(delay);
+                window.measured(ticks(delay), 0, marks, &rtt, now);
                 window.acknowledged(packets, 16, &rtt, now);
                 if lost {
                     window.lost(&rtt, now);
                 }
                 prop_assert!(window.is_sound());
                 if window.packets < before {
-                    prop_assert!(shrunk.is_none_or(|at| now.since(at) >= rtt.smoothed()));
+                    prop_assert!(answered, "no packet that was sent after the last reduction");
                     prop_assert!(window.packets >= before / 2);
-                    shrunk = Some(now);
+                    (reduced, answered) = (now, false);
                 }
             }
         }
     }
 
     #[test]
-    fn the_window_doubles_then_adds_one_then_follows_the_delay() {
+    fn the_window_doubles_then_follows_the_delay() {
         let rtt = rtt(20);
         let mut now = Tick::default();
         let mut window = CongestionWindow::new(now);
         measure(&mut window, 20, 0, &rtt, &mut now);
         window.acknowledged(16, 0, &rtt, now);
         assert_eq!(window.packets(), 32, "start");
-        now = now.plus(ticks(30));
+        now = now.plus(ticks(400));
         measure(&mut window, 400, 0, &rtt, &mut now);
         window.acknowledged(1, 31, &rtt, now);
         assert_eq!(window.packets(), 16, "far too slow: half");
-        now = now.plus(ticks(30));
-        measure(&mut window, 60, 0, &rtt, &mut now);
+        measure(&mut window, 20, 0, &rtt, &mut now);
         window.acknowledged(16, 0, &rtt, now);
-        assert_eq!(window.packets(), 17, "near the target: one more each round trip");
+        assert_eq!(window.packets(), 20, "no queue: a quarter more");
+        let target = microseconds(window.target(&rtt));
+        assert_eq!(target, 125, "100 µs, and 250 µs for one packet in 100 µs");
+        measure(&mut window, 115, 0, &rtt, &mut now);
+        window.acknowledged(20, 0, &rtt, now);
+        assert_eq!(window.packets(), 22, "near the target: little");
         window.lost(&rtt, now.plus(ticks(30)));
-        assert_eq!(window.packets(), 17, "a loss without delay is the link's");
+        assert_eq!(window.packets(), 11, "a loss beside a delay is the network's");
+        measure(&mut window, 20, 0, &rtt, &mut now);
+        window.lost(&rtt, now.plus(ticks(30)));
+        assert_eq!(window.packets(), 11, "a loss without delay is the link's");
         measure(&mut window, 20, 1, &rtt, &mut now);
-        window.acknowledged(16, 0, &rtt, now);
-        assert_eq!(window.packets(), 17, "a mark: no growth");
-        window.acknowledged(17, 0, &rtt, now);
-        assert_eq!(window.packets(), 22, "no queue: a quarter more");
-        measure(&mut window, 40, 1, &rtt, &mut now);
-        window.acknowledged(21, 0, &rtt, now);
-        assert_eq!(window.packets(), 23, "a short queue: a sixteenth more");
+        window.acknowledged(11, 0, &rtt, now);
+        assert_eq!(window.packets(), 11, "a mark: no growth");
         now = now.plus(ticks(10));
-        window.measured(ticks(900), 1, &rtt, now);
-        window.acknowledged(23, 0, &rtt, now);
-        assert_eq!(window.packets(), 23, "a delay for less than half a round trip: no growth");
+        window.measured(ticks(900), 0, 1, &rtt, now);
+        window.acknowledged(11, 0, &rtt, now);
+        assert_eq!(window.packets(), 11, "a delay for less than half a round trip: no growth");
+    }
+
+    #[test]
+    fn a_window_shrinks_again_when_a_later_packet_has_been_answered() {
+        let rtt = rtt(100);
+        let mut now = Tick::default();
+        let mut window = CongestionWindow::new(now);
+        for _ in 0..4 {
+            now = now.plus(ticks(100));
+            window.measured(ticks(2_000), 0, 0, &rtt, now);
+            window.acknowledged(1, 15, &rtt, now);
+            assert_eq!(window.packets(), 8, "these packets were sent before");
+        }
+        now = now.plus(ticks(1_800));
+        window.measured(ticks(2_000), 0, 0, &rtt, now);
+        window.acknowledged(1, 7, &rtt, now);
+        assert_eq!(window.packets(), 4);
+    }
+
+    #[test]
+    fn senders_of_one_rate_have_one_target_whatever_their_round_trips() {
+        let target = |round_trip: u32, packets: u32| {
+            let window = CongestionWindow { packets, ..CongestionWindow::new(Tick::default()) };
+            microseconds(window.target(&rtt(round_trip))) - round_trip
+        };
+        for packets in [1, 4, 64] {
+            let (near, far) = (target(100, packets * ONE), target(1_000, 10 * packets * ONE));
+            assert!(near.abs_diff(far) <= 1, "{packets}: {near} {far}");
+            assert!(near > target(100, 2 * packets * ONE), "{packets}: a faster one has less");
+        }
+        assert_eq!(target(100, LEAST), 50 + 1_000, "the most");
+    }
+
+    proptest! {
+        #[test]
+        fn the_mean_of_a_rounded_window_is_the_window(packets in ONE..40 * ONE) {
+            let mut window = CongestionWindow { packets, ..CongestionWindow::new(Tick::default()) };
+            let mut sum = 0;
+            for half in 0..256 {
+                window.half_from = Tick::default().plus(half * 1_571);
+                sum += window.room(Congestion::Delay, 0, 0, window.half_from);
+            }
+            let mean = f64::from(sum) / 256.0;
+            prop_assert!((mean - f64::from(packets) / f64::from(ONE)).abs() < 0.1, "{mean}");
+        }
     }
 
     #[test]
@@ -444,14 +525,15 @@ mod tests {
         let rtt = rtt(20);
         let mut now = Tick::default();
         let mut window = CongestionWindow::new(now);
-        for n in 0..12 {
-            now = now.plus(ticks(30));
-            measure(&mut window, 9_000, 0, &rtt, &mut now);
+        for halves in 0..5 {
+            let delay = 9_000 >> halves;
+            now = now.plus(ticks(delay));
+            measure(&mut window, delay, 0, &rtt, &mut now);
             window.acknowledged(1, 0, &rtt, now);
-            assert_eq!(window.packets, FLOOR, "{n}: delay alone leaves what a beginner has");
         }
+        assert_eq!(window.packets, FLOOR, "delay alone leaves one packet");
         for marks in 1..16 {
-            now = now.plus(ticks(30));
+            now = now.plus(ticks(9_000));
             measure(&mut window, 9_000, marks, &rtt, &mut now);
             window.acknowledged(1, 0, &rtt, now);
         }
@@ -513,7 +595,7 @@ mod tests {
         assert!(window.reductions > 0);
         let mut sample = |window: &mut CongestionWindow, delay| {
             now = now.plus(ticks(500));
-            window.measured(ticks(delay), 0, &rtt, now);
+            window.measured(ticks(delay), 0, 0, &rtt, now);
             window.acknowledged(8, 8, &rtt, now);
         };
         sample(&mut window, 2_000);

@@ -131,7 +131,7 @@ impl Path {
     #[inline]
     pub(crate) fn measured(&mut self, round_trip: u32, waits: u32, marks: u16, now: Tick) {
         self.rtt.sample(round_trip);
-        self.congestion.measured(round_trip.saturating_sub(waits), marks, &self.rtt, now);
+        self.congestion.measured(round_trip, waits, marks, &self.rtt, now);
     }
 
     /// Whether `round_trip` is below the least that is known.
@@ -146,13 +146,13 @@ impl Path {
     }
 
     /// How many packets may be under way to a peer with a port of `capacity` packets: that many
-    /// for each [`POLL_TICKS`] of the least round trip. A port is emptied in that time.
+    /// for each [`POLL_TICKS`] of the least round trip, parts included, and at least that many. A
+    /// port is emptied in that time.
     #[inline(always)]
     pub(crate) fn window_limit(&self, capacity: u16) -> u32 {
-        match self.rtt.least() / POLL_TICKS {
-            0 | 1 => u32::from(capacity),
-            polls => u32::from(capacity).saturating_mul(polls).min(WINDOW_PACKETS),
-        }
+        let capacity = u32::from(capacity);
+        let packets = u64::from(capacity) * u64::from(self.rtt.least()) / u64::from(POLL_TICKS);
+        (packets.min(u64::from(WINDOW_PACKETS)) as u32).max(capacity)
     }
 
     /// How many times [`RENDEZVOUS_READ_LEN_MAX`](crate::RENDEZVOUS_READ_LEN_MAX) a rendezvous read
@@ -351,5 +351,24 @@ impl Path {
         self.loss_at.iter_mut().for_each(aged);
         self.round_ends.iter_mut().for_each(aged);
         self.congestion.age(before, now);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_packets_of_a_port_fill_the_round_trip() {
+        let limit = |least: u32| {
+            let mut path = Path::resumed(0, Tick::default());
+            path.lower_least(least);
+            path.window_limit(1_000)
+        };
+        assert_eq!(limit(100), 1_000);
+        assert_eq!(limit(POLL_TICKS), 1_000);
+        assert_eq!(limit(POLL_TICKS / 2 * 3), 1_500);
+        assert_eq!(limit(4 * POLL_TICKS), 4_000);
+        assert_eq!(limit(u32::MAX), WINDOW_PACKETS);
     }
 }
