@@ -20,7 +20,7 @@ const JUDGED_FROM: u8 = 3;
 /// forgets.
 const FORGOTTEN_PART: u16 = 8;
 /// So many round trips in a row with a queue are competition, whatever the window.
-const QUEUE_ROUNDS_MAX: u8 = 32;
+pub(super) const QUEUE_ROUNDS_MAX: u8 = 32;
 /// Least growth of a round trip: half a packet. With a reduction by three tenths this is as fast as
 /// a stream of TCP that halves its window (RFC 9438 §4.3).
 const LEAST_GROWTH: u32 = ONE / 2;
@@ -69,6 +69,12 @@ impl Competition {
         // A loss of other traffic shortens the queue, too. It does not so again and again.
         self.longest -= (self.longest - delay).div_ceil(FORGOTTEN_PART);
         lasts
+    }
+
+    /// Whether `window` has come back to where the first reduction in a row found it: nobody else
+    /// has taken what the reductions left.
+    pub(super) fn is_over(&self, window: u32) -> bool {
+        window / ONE + 1 >= u32::from(self.before)
     }
 
     /// Growth of a window that competes, for a round trip of `rtt` ticks. Up to the window before

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The congestion window of a path (`docs/PROTOCOL.md` §4.6). It follows delay, receive-buffer
-//! occupancy and congestion marks. Source: Kumar et al., "Swift: Delay is Simple and Effective for
-//! Congestion Control in the Datacenter" (SIGCOMM 2020).
+//! occupancy and congestion marks. Sources: Kumar et al., "Swift: Delay is Simple and Effective for
+//! Congestion Control in the Datacenter" (SIGCOMM 2020), for the target; Wei et al., "FAST TCP"
+//! (IEEE/ACM Trans. Netw. 14(6), 2006), for the way to it.
 //!
 //! In: acknowledged packets, delay samples, losses, marks. Out: how many packets may be under way,
 //! and below one packet, when the next may go. All operations are O(1).
 
 use super::Rtt;
-use super::competition::{Competition, ONE};
+use super::competition::{Competition, ONE, QUEUE_ROUNDS_MAX};
 use crate::collections::time::{TICK_NANOS, Tick};
 use crate::peer::window::WINDOW_PACKETS;
 use crate::{Congestion, Instant};
@@ -25,8 +26,14 @@ const MOST: u32 = WINDOW_PACKETS * ONE;
 static_assertions::const_assert!(WINDOW_PACKETS as u64 * (ONE as u64) <= u32::MAX as u64);
 /// Delay beyond the least round trip that is no sign of congestion.
 const QUEUE_TICKS: u32 = (50_000 / TICK_NANOS) as u32;
-/// On a long path the allowance is this part of the least round trip.
-const QUEUE_PART: u32 = 32;
+/// On a long path the allowance has this part of what the least round trip has beyond
+/// [`NEAR_TICKS`], too.
+const QUEUE_PART: u32 = 8;
+/// The longest round trip within a data centre.
+const NEAR_TICKS: u32 = (1_000_000 / TICK_NANOS) as u32;
+/// On a long path, a loss beside a smaller delay than this part of the least round trip is the
+/// link's.
+const LOSS_PART: u32 = 16;
 /// Slow senders may cause more delay, so that many senders settle at one queue, and at equal rates
 /// (Swift §3.5, flow scaling, by rate instead of window). This is the most, for the slowest.
 const SCALED_MAX_TICKS: u32 = (1_000_000 / TICK_NANOS) as u32;
@@ -247,6 +254,9 @@ impl CongestionWindow {
             packets.saturating_mul(self.growth(delay, rtt))
         };
         self.packets = self.packets.saturating_add(grown).min(MOST);
+        if self.reductions > 0 && self.competition.is_over(self.packets) {
+            self.reductions = 0;
+        }
     }
 
     /// `packets` were acknowledged while others hold the queue; `used`: the window was used up. It
@@ -270,10 +280,9 @@ impl CongestionWindow {
     /// Packets were lost. This is a sign of congestion if the delay, or the round trip with the
     /// waits of the hosts, has grown, too. Otherwise it is a sign of a bad link.
     pub(crate) fn lost(&mut self, rtt: &Rtt, now: Tick) {
-        let target = self.target(rtt);
-        if rtt.least() > 0
-            && self.delay().max(rtt.smoothed()) >= rtt.least() + (target - rtt.least()) / 2
-        {
+        let least = rtt.least();
+        let grown = ((self.target(rtt) - least) / 2).max(least / LOSS_PART);
+        if least > 0 && self.delay().max(rtt.smoothed()) >= least + grown {
             self.signs.insert(Signs::MARKED);
             self.shrink(0, rtt, now);
         }
@@ -313,8 +322,8 @@ impl CongestionWindow {
 
     /// Reduces the window, if an acknowledgment has shown the effect of the last reduction: in
     /// proportion to the excess over `target`, at most by half. Delay alone stops at [`FLOOR`];
-    /// below it takes marks, or losses beside a grown delay. A window that competes shrinks by three
-    /// tenths (RFC 9438 §4.6), for any delay.
+    /// below it takes marks, or losses beside a grown delay. A window that competes shrinks by
+    /// three tenths (RFC 9438 §4.6), for any delay.
     fn shrink(&mut self, target: u32, rtt: &Rtt, now: Tick) {
         if !self.signs.contains(Signs::ANSWERED) {
             return;
@@ -348,7 +357,10 @@ impl CongestionWindow {
         let (delay, count) = (before.min(present), self.reductions);
         let lasts = self.competition.reduces(count, self.packets, delay, least);
         self.reductions = count.saturating_add(1);
-        lasts
+        // Near the target there may be no other traffic, but senders that take longer to reduce.
+        let queue = self.delay().saturating_sub(rtt.least());
+        let is_long = 4 * queue >= 5 * (self.target(rtt) - rtt.least());
+        lasts && (is_long || count >= QUEUE_ROUNDS_MAX)
     }
 
     /// The delay up to which the window grows. The allowance for queueing is that of the path, and
@@ -364,7 +376,7 @@ impl CongestionWindow {
     /// Growth for each acknowledged packet, in units of 2^-16 packets. In a round trip the window
     /// grows by four fifths of what would bring the delay to the target, at most by a quarter: as
     /// [`Self::shrink`] reduces it. So all senders come to rest where the delay is their target,
-    /// whatever their round trips (Wei et al., "FAST TCP", IEEE/ACM Trans. Netw. 14(6), 2006).
+    /// whatever their round trips (FAST TCP).
     fn growth(&self, delay: u32, rtt: &Rtt) -> u32 {
         let below = u64::from(self.target(rtt).saturating_sub(delay));
         let part = below * u64::from(ONE) * 4 / (5 * u64::from(delay.max(1)));
@@ -374,241 +386,11 @@ impl CongestionWindow {
     }
 }
 
-/// Delay beyond the least round trip that is no sign of congestion, for a high rate. On a long path
-/// it is a part of the round trip: the path's own delay varies by as much.
+/// Delay beyond the least round trip that is no sign of congestion, for a high rate. A long path's
+/// own delay varies by a part of the round trip.
 const fn queue_allowance(rtt: &Rtt) -> u32 {
-    let part = rtt.least() / QUEUE_PART;
-    if part > QUEUE_TICKS { part } else { QUEUE_TICKS }
+    QUEUE_TICKS + rtt.least().saturating_sub(NEAR_TICKS) / QUEUE_PART
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    fn ticks(microseconds: u32) -> u32 {
-        microseconds * 1000 / TICK_NANOS as u32
-    }
-
-    const fn microseconds(ticks: u32) -> u32 {
-        ((ticks as u64 * TICK_NANOS + 500) / 1000) as u32
-    }
-
-    fn rtt(microseconds: u32) -> Rtt {
-        let mut rtt = Rtt::default();
-        rtt.sample(ticks(microseconds));
-        rtt.lower_least(ticks(microseconds));
-        rtt
-    }
-
-    /// One delay throughout a round trip.
-    fn measure(window: &mut CongestionWindow, delay: u32, marks: u16, rtt: &Rtt, now: &mut Tick) {
-        for _ in 0..2 {
-            *now = now.plus(rtt.smoothed() / 2);
-            window.measured(ticks(delay), 0, marks, rtt, *now);
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn the_window_stays_in_bounds_and_shrinks_once_an_answer(
-            steps in prop::collection::vec(
-                (0u32..5_000, 1u32..20, any::<bool>(), any::<u16>()),
-                1..200,
-            ),
-        ) {
-            let rtt = rtt(20);
-            let mut now = Tick::default();
-            let mut window = CongestionWindow::new(now);
-            let mut reduced = now;
-            let mut answered = true;
-            for (delay, packets, lost, marks) in steps {
-                now = now.plus(ticks(5));
-                let before = window.packets;
-                answered |= now.since(reduced) >= ticks(delay);
-                window.measured(ticks(delay), 0, marks, &rtt, now);
-                window.acknowledged(packets, 16, &rtt, now);
-                if lost {
-                    window.lost(&rtt, now);
-                }
-                prop_assert!(window.is_sound());
-                if window.packets < before {
-                    prop_assert!(answered, "no packet that was sent after the last reduction");
-                    prop_assert!(window.packets >= before / 2);
-                    (reduced, answered) = (now, false);
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn the_window_doubles_then_follows_the_delay() {
-        let rtt = rtt(20);
-        let mut now = Tick::default();
-        let mut window = CongestionWindow::new(now);
-        measure(&mut window, 20, 0, &rtt, &mut now);
-        window.acknowledged(16, 0, &rtt, now);
-        assert_eq!(window.packets(), 32, "start");
-        now = now.plus(ticks(400));
-        measure(&mut window, 400, 0, &rtt, &mut now);
-        window.acknowledged(1, 31, &rtt, now);
-        assert_eq!(window.packets(), 16, "far too slow: half");
-        measure(&mut window, 20, 0, &rtt, &mut now);
-        window.acknowledged(16, 0, &rtt, now);
-        assert_eq!(window.packets(), 20, "no queue: a quarter more");
-        let target = microseconds(window.target(&rtt));
-        assert_eq!(target, 125, "100 µs, and 250 µs for one packet in 100 µs");
-        measure(&mut window, 115, 0, &rtt, &mut now);
-        window.acknowledged(20, 0, &rtt, now);
-        assert_eq!(window.packets(), 22, "near the target: little");
-        window.lost(&rtt, now.plus(ticks(30)));
-        assert_eq!(window.packets(), 11, "a loss beside a delay is the network's");
-        measure(&mut window, 20, 0, &rtt, &mut now);
-        window.lost(&rtt, now.plus(ticks(30)));
-        assert_eq!(window.packets(), 11, "a loss without delay is the link's");
-        measure(&mut window, 20, 1, &rtt, &mut now);
-        window.acknowledged(11, 0, &rtt, now);
-        assert_eq!(window.packets(), 11, "a mark: no growth");
-        now = now.plus(ticks(10));
-        window.measured(ticks(900), 0, 1, &rtt, now);
-        window.acknowledged(11, 0, &rtt, now);
-        assert_eq!(window.packets(), 11, "a delay for less than half a round trip: no growth");
-    }
-
-    #[test]
-    fn a_window_shrinks_again_when_a_later_packet_has_been_answered() {
-        let rtt = rtt(100);
-        let mut now = Tick::default();
-        let mut window = CongestionWindow::new(now);
-        for _ in 0..4 {
-            now = now.plus(ticks(100));
-            window.measured(ticks(2_000), 0, 0, &rtt, now);
-            window.acknowledged(1, 15, &rtt, now);
-            assert_eq!(window.packets(), 8, "these packets were sent before");
-        }
-        now = now.plus(ticks(1_800));
-        window.measured(ticks(2_000), 0, 0, &rtt, now);
-        window.acknowledged(1, 7, &rtt, now);
-        assert_eq!(window.packets(), 4);
-    }
-
-    #[test]
-    fn senders_of_one_rate_have_one_target_whatever_their_round_trips() {
-        let target = |round_trip: u32, packets: u32| {
-            let window = CongestionWindow { packets, ..CongestionWindow::new(Tick::default()) };
-            microseconds(window.target(&rtt(round_trip))) - round_trip
-        };
-        for packets in [1, 4, 64] {
-            let (near, far) = (target(100, packets * ONE), target(1_000, 10 * packets * ONE));
-            assert!(near.abs_diff(far) <= 1, "{packets}: {near} {far}");
-            assert!(near > target(100, 2 * packets * ONE), "{packets}: a faster one has less");
-        }
-        assert_eq!(target(100, LEAST), 50 + 1_000, "the most");
-    }
-
-    proptest! {
-        #[test]
-        fn the_mean_of_a_rounded_window_is_the_window(packets in ONE..40 * ONE) {
-            let mut window = CongestionWindow { packets, ..CongestionWindow::new(Tick::default()) };
-            let mut sum = 0;
-            for half in 0..256 {
-                window.half_from = Tick::default().plus(half * 1_571);
-                sum += window.room(Congestion::Delay, 0, 0, window.half_from);
-            }
-            let mean = f64::from(sum) / 256.0;
-            prop_assert!((mean - f64::from(packets) / f64::from(ONE)).abs() < 0.1, "{mean}");
-        }
-    }
-
-    #[test]
-    fn a_window_below_one_packet_paces_the_sender() {
-        let rtt = rtt(20);
-        let mut now = Tick::default();
-        let mut window = CongestionWindow::new(now);
-        for halves in 0..5 {
-            let delay = 9_000 >> halves;
-            now = now.plus(ticks(delay));
-            measure(&mut window, delay, 0, &rtt, &mut now);
-            window.acknowledged(1, 0, &rtt, now);
-        }
-        assert_eq!(window.packets, FLOOR, "delay alone leaves one packet");
-        for marks in 1..16 {
-            now = now.plus(ticks(9_000));
-            measure(&mut window, 9_000, marks, &rtt, &mut now);
-            window.acknowledged(1, 0, &rtt, now);
-        }
-        assert!(window.packets < ONE && window.is_sound());
-        assert!(window.allows(Congestion::Delay, 0, 0, now.plus(ticks(9_000))));
-        assert!(!window.allows(Congestion::Delay, 1, 0, now.plus(ticks(9_000))));
-        window.sent(&rtt, now);
-        assert!(!window.allows(Congestion::Delay, 0, 0, now));
-        assert!(window.paced_until(Congestion::Delay, now).is_some());
-        assert!(window.allows(Congestion::Off, 200, 0, now));
-        assert!(window.allows(Congestion::Fixed(3), 2, 7, now));
-        assert!(!window.allows(Congestion::Fixed(3), 3, 0, now));
-    }
-
-    #[test]
-    fn a_competing_window_follows_losses_until_the_queue_drains() {
-        let rtt = rtt(1_000);
-        let mut now = Tick::default();
-        let mut window = CongestionWindow::new(now);
-        measure(&mut window, 1_000, 0, &rtt, &mut now);
-        window.acknowledged(240, 0, &rtt, now);
-        let before = window.packets();
-        let mut reduce = |window: &mut CongestionWindow, rounds| {
-            for _ in 0..rounds {
-                now = now.plus(ticks(1_000));
-                measure(window, 2_000, 0, &rtt, &mut now);
-                window.acknowledged(window.packets(), 0, &rtt, now);
-            }
-            now
-        };
-        reduce(&mut window, 1);
-        assert!(window.packets() < before, "it is reduced");
-        reduce(&mut window, 12);
-        let back = before..2 * before;
-        assert!(back.contains(&window.packets()), "the queue lasted: it takes its place again");
-        let now = reduce(&mut window, 20).plus(ticks(2_000));
-        assert!(window.packets() > before, "and grows in spite of the delay");
-        let before = window.packets;
-        window.lost(&rtt, now);
-        assert_eq!(window.packets, before - before / 10 * 3);
-        let mut now = now.plus(ticks(2_000));
-        measure(&mut window, 1_000, 0, &rtt, &mut now);
-        let before = window.packets;
-        window.acknowledged(1, 0, &rtt, now);
-        measure(&mut window, 2_000, 0, &rtt, &mut now);
-        window.acknowledged(1, 0, &rtt, now);
-        assert!(window.packets < before, "the queue has drained: the delay counts again");
-    }
-
-    #[test]
-    fn a_queue_has_drained_after_half_a_round_trip_without_delay() {
-        let rtt = rtt(1_000);
-        let mut now = Tick::default();
-        let mut window = CongestionWindow::new(now);
-        for _ in 0..2 {
-            measure(&mut window, 2_000, 0, &rtt, &mut now);
-            window.acknowledged(16, 0, &rtt, now);
-        }
-        assert!(window.reductions > 0);
-        let mut sample = |window: &mut CongestionWindow, delay| {
-            now = now.plus(ticks(500));
-            window.measured(ticks(delay), 0, 0, &rtt, now);
-            window.acknowledged(8, 8, &rtt, now);
-        };
-        sample(&mut window, 2_000);
-        sample(&mut window, 1_000);
-        assert!(window.reductions > 0, "one low sample");
-        sample(&mut window, 1_000);
-        assert_eq!(window.reductions, 0);
-    }
-
-    #[test]
-    fn pressure_takes_its_share() {
-        let window = CongestionWindow::new(Tick::default());
-        assert!(window.allows(Congestion::Delay, 7, 4, Tick::default()));
-        assert!(!window.allows(Congestion::Delay, 8, 4, Tick::default()));
-    }
-}
+mod tests;

@@ -251,8 +251,7 @@ pub fn beside_cross_traffic() -> Result<(), Violation> {
         let small = Bottleneck {
             late,
             lead_us: 300_000,
-            // A stream of TCP needs a second to grow beside others, too.
-            warm_up_us: 1_300_000,
+            warm_up_us: 300_000,
             ..Bottleneck::beside(500_000_000, 10_000, cross, 700_000)
         };
         let shares = small.measure()?;

@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Tests of the congestion window.
+
+use super::*;
+use proptest::prelude::*;
+
+fn ticks(microseconds: u32) -> u32 {
+    microseconds * 1000 / TICK_NANOS as u32
+}
+
+const fn microseconds(ticks: u32) -> u32 {
+    ((ticks as u64 * TICK_NANOS + 500) / 1000) as u32
+}
+
+fn rtt(microseconds: u32) -> Rtt {
+    let mut rtt = Rtt::default();
+    rtt.sample(ticks(microseconds));
+    rtt.lower_least(ticks(microseconds));
+    rtt
+}
+
+/// One delay throughout a round trip.
+fn measure(window: &mut CongestionWindow, delay: u32, marks: u16, rtt: &Rtt, now: &mut Tick) {
+    for _ in 0..2 {
+        *now = now.plus(rtt.smoothed() / 2);
+        window.measured(ticks(delay), 0, marks, rtt, *now);
+    }
+}
+
+proptest! {
+    #[test]
+    fn the_window_stays_in_bounds_and_shrinks_once_an_answer(
+        steps in prop::collection::vec(
+            (0u32..5_000, 1u32..20, any::<bool>(), any::<u16>()),
+            1..200,
+        ),
+    ) {
+        let rtt = rtt(20);
+        let mut now = Tick::default();
+        let mut window = CongestionWindow::new(now);
+        let mut reduced = now;
+        let mut answered = true;
+        for (delay, packets, lost, marks) in steps {
+            now = now.plus(ticks(5));
+            let before = window.packets;
+            answered |= now.since(reduced) >= ticks(delay);
+            window.measured(ticks(delay), 0, marks, &rtt, now);
+            window.acknowledged(packets, 16, &rtt, now);
+            if lost {
+                window.lost(&rtt, now);
+            }
+            prop_assert!(window.is_sound());
+            if window.packets < before {
+                prop_assert!(answered, "no packet that was sent after the last reduction");
+                prop_assert!(window.packets >= before / 2);
+                (reduced, answered) = (now, false);
+            }
+        }
+    }
+}
+
+#[test]
+fn the_window_doubles_then_follows_the_delay() {
+    let rtt = rtt(20);
+    let mut now = Tick::default();
+    let mut window = CongestionWindow::new(now);
+    measure(&mut window, 20, 0, &rtt, &mut now);
+    window.acknowledged(16, 0, &rtt, now);
+    assert_eq!(window.packets(), 32, "start");
+    now = now.plus(ticks(400));
+    measure(&mut window, 400, 0, &rtt, &mut now);
+    window.acknowledged(1, 31, &rtt, now);
+    assert_eq!(window.packets(), 16, "far too slow: half");
+    measure(&mut window, 20, 0, &rtt, &mut now);
+    window.acknowledged(16, 0, &rtt, now);
+    assert_eq!(window.packets(), 20, "no queue: a quarter more");
+    let target = microseconds(window.target(&rtt));
+    assert_eq!(target, 125, "100 µs, and 250 µs for one packet in 100 µs");
+    measure(&mut window, 115, 0, &rtt, &mut now);
+    window.acknowledged(20, 0, &rtt, now);
+    assert_eq!(window.packets(), 22, "near the target: little");
+    window.lost(&rtt, now.plus(ticks(30)));
+    assert_eq!(window.packets(), 11, "a loss beside a delay is the network's");
+    measure(&mut window, 20, 0, &rtt, &mut now);
+    window.lost(&rtt, now.plus(ticks(30)));
+    assert_eq!(window.packets(), 11, "a loss without delay is the link's");
+    measure(&mut window, 20, 1, &rtt, &mut now);
+    window.acknowledged(11, 0, &rtt, now);
+    assert_eq!(window.packets(), 11, "a mark: no growth");
+    now = now.plus(ticks(10));
+    window.measured(ticks(900), 0, 1, &rtt, now);
+    window.acknowledged(11, 0, &rtt, now);
+    assert_eq!(window.packets(), 11, "a delay for less than half a round trip: no growth");
+}
+
+#[test]
+fn a_window_shrinks_again_when_a_later_packet_has_been_answered() {
+    let rtt = rtt(100);
+    let mut now = Tick::default();
+    let mut window = CongestionWindow::new(now);
+    for _ in 0..4 {
+        now = now.plus(ticks(100));
+        window.measured(ticks(2_000), 0, 0, &rtt, now);
+        window.acknowledged(1, 15, &rtt, now);
+        assert_eq!(window.packets(), 8, "these packets were sent before");
+    }
+    now = now.plus(ticks(1_800));
+    window.measured(ticks(2_000), 0, 0, &rtt, now);
+    window.acknowledged(1, 7, &rtt, now);
+    assert_eq!(window.packets(), 4);
+}
+
+#[test]
+fn senders_of_one_rate_have_one_target_whatever_their_round_trips() {
+    let target = |round_trip: u32, packets: u32| {
+        let window = CongestionWindow { packets, ..CongestionWindow::new(Tick::default()) };
+        microseconds(window.target(&rtt(round_trip))) - round_trip
+    };
+    for packets in [1, 4, 64] {
+        let (near, far) = (target(100, packets * ONE), target(1_000, 10 * packets * ONE));
+        assert!(near.abs_diff(far) <= 1, "{packets}: {near} {far}");
+        assert!(near > target(100, 2 * packets * ONE), "{packets}: a faster one has less");
+    }
+    assert_eq!(target(100, LEAST), 50 + 1_000, "the most");
+}
+
+proptest! {
+    #[test]
+    fn the_mean_of_a_rounded_window_is_the_window(packets in ONE..40 * ONE) {
+        let mut window = CongestionWindow { packets, ..CongestionWindow::new(Tick::default()) };
+        let mut sum = 0;
+        for half in 0..256 {
+            window.half_from = Tick::default().plus(half * 1_571);
+            sum += window.room(Congestion::Delay, 0, 0, window.half_from);
+        }
+        let mean = f64::from(sum) / 256.0;
+        prop_assert!((mean - f64::from(packets) / f64::from(ONE)).abs() < 0.1, "{mean}");
+    }
+}
+
+#[test]
+fn a_window_below_one_packet_paces_the_sender() {
+    let rtt = rtt(20);
+    let mut now = Tick::default();
+    let mut window = CongestionWindow::new(now);
+    for halves in 0..5 {
+        let delay = 9_000 >> halves;
+        now = now.plus(ticks(delay));
+        measure(&mut window, delay, 0, &rtt, &mut now);
+        window.acknowledged(1, 0, &rtt, now);
+    }
+    assert_eq!(window.packets, FLOOR, "delay alone leaves one packet");
+    for marks in 1..16 {
+        now = now.plus(ticks(9_000));
+        measure(&mut window, 9_000, marks, &rtt, &mut now);
+        window.acknowledged(1, 0, &rtt, now);
+    }
+    assert!(window.packets < ONE && window.is_sound());
+    assert!(window.allows(Congestion::Delay, 0, 0, now.plus(ticks(9_000))));
+    assert!(!window.allows(Congestion::Delay, 1, 0, now.plus(ticks(9_000))));
+    window.sent(&rtt, now);
+    assert!(!window.allows(Congestion::Delay, 0, 0, now));
+    assert!(window.paced_until(Congestion::Delay, now).is_some());
+    assert!(window.allows(Congestion::Off, 200, 0, now));
+    assert!(window.allows(Congestion::Fixed(3), 2, 7, now));
+    assert!(!window.allows(Congestion::Fixed(3), 3, 0, now));
+}
+
+#[test]
+fn a_competing_window_follows_losses_until_the_queue_drains() {
+    let rtt = rtt(1_000);
+    let mut now = Tick::default();
+    let mut window = CongestionWindow::new(now);
+    measure(&mut window, 1_000, 0, &rtt, &mut now);
+    window.acknowledged(240, 0, &rtt, now);
+    let before = window.packets();
+    let mut reduce = |window: &mut CongestionWindow, rounds| {
+        for _ in 0..rounds {
+            now = now.plus(ticks(1_000));
+            measure(window, 2_000, 0, &rtt, &mut now);
+            window.acknowledged(window.packets(), 0, &rtt, now);
+        }
+        now
+    };
+    reduce(&mut window, 1);
+    assert!(window.packets() < before, "it is reduced");
+    reduce(&mut window, 12);
+    let back = before..2 * before;
+    assert!(back.contains(&window.packets()), "the queue lasted: it takes its place again");
+    let now = reduce(&mut window, 20).plus(ticks(2_000));
+    assert!(window.packets() > before, "and grows in spite of the delay");
+    let before = window.packets;
+    window.lost(&rtt, now);
+    assert_eq!(window.packets, before - before / 10 * 3);
+    let mut now = now.plus(ticks(2_000));
+    measure(&mut window, 1_000, 0, &rtt, &mut now);
+    let before = window.packets;
+    window.acknowledged(1, 0, &rtt, now);
+    measure(&mut window, 2_000, 0, &rtt, &mut now);
+    window.acknowledged(1, 0, &rtt, now);
+    assert!(window.packets < before, "the queue has drained: the delay counts again");
+}
+
+#[test]
+fn a_window_near_its_target_does_not_compete() {
+    let rtt = rtt(100);
+    let mut now = Tick::default();
+    let mut window = CongestionWindow::new(now);
+    measure(&mut window, 100, 0, &rtt, &mut now);
+    for _ in 0..20 {
+        let delay = microseconds(window.target(&rtt)) + 20;
+        now = now.plus(ticks(delay));
+        measure(&mut window, delay, 0, &rtt, &mut now);
+        window.acknowledged(1, 15, &rtt, now);
+    }
+    assert!(window.packets() <= 8 && window.reductions == 20);
+    assert!(!window.signs.contains(Signs::COMPETING));
+}
+
+#[test]
+fn a_window_that_comes_back_ends_the_row_of_reductions() {
+    let rtt = rtt(1_000);
+    let mut now = Tick::default();
+    let mut window = CongestionWindow::new(now);
+    for excess in [100, 100, -300, -300] {
+        let delay = microseconds(window.target(&rtt)).saturating_add_signed(excess);
+        now = now.plus(ticks(delay));
+        window.measured(ticks(delay), 0, 0, &rtt, now);
+        // The other half of the round trip had a longer delay: no sign of a drained queue.
+        window.delays[0] = (ticks(3_000) / DELAY_TICKS) as u16;
+        window.acknowledged(16, 0, &rtt, now);
+    }
+    assert_eq!(window.reductions, 0);
+}
+
+#[test]
+fn a_queue_has_drained_after_half_a_round_trip_without_delay() {
+    let rtt = rtt(1_000);
+    let mut now = Tick::default();
+    let mut window = CongestionWindow::new(now);
+    for _ in 0..2 {
+        measure(&mut window, 2_000, 0, &rtt, &mut now);
+        window.acknowledged(16, 0, &rtt, now);
+    }
+    assert!(window.reductions > 0);
+    let mut sample = |window: &mut CongestionWindow, delay| {
+        now = now.plus(ticks(500));
+        window.measured(ticks(delay), 0, 0, &rtt, now);
+        window.acknowledged(8, 8, &rtt, now);
+    };
+    sample(&mut window, 2_000);
+    sample(&mut window, 1_000);
+    assert!(window.reductions > 0, "one low sample");
+    sample(&mut window, 1_000);
+    assert_eq!(window.reductions, 0);
+}
+
+#[test]
+fn pressure_takes_its_share() {
+    let window = CongestionWindow::new(Tick::default());
+    assert!(window.allows(Congestion::Delay, 7, 4, Tick::default()));
+    assert!(!window.allows(Congestion::Delay, 8, 4, Tick::default()));
+}
