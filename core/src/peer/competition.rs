@@ -20,7 +20,7 @@ const JUDGED_FROM: u8 = 3;
 /// forgets.
 const FORGOTTEN_PART: u16 = 8;
 /// So many round trips in a row with a queue are competition, whatever the window.
-pub(super) const QUEUE_ROUNDS_MAX: u8 = 32;
+const QUEUE_ROUNDS_MAX: u8 = 32;
 /// Least growth of a round trip: half a packet. With a reduction by three tenths this is as fast as
 /// a stream of TCP that halves its window (RFC 9438 §4.3).
 const LEAST_GROWTH: u32 = ONE / 2;
@@ -49,10 +49,18 @@ impl Competition {
     /// There was none.
     pub(super) const NONE: Self = Self { before: 0, longest: 0 };
 
-    /// Records that `window` is reduced because of `delay`, after `reductions` in a row; `least` is
-    /// the delay of the path. Returns whether other traffic holds the queue: the reductions before
-    /// have not shortened it.
-    pub(super) fn reduces(&mut self, reductions: u8, window: u32, delay: u16, least: u16) -> bool {
+    /// Records that `window` is reduced because of `delay`, after `reductions` in a row. `least` is
+    /// the delay of the path, `allowed` the queue up to which the window would grow. Returns
+    /// whether other traffic holds the queue: it is long, and the reductions before have not
+    /// shortened it.
+    pub(super) fn reduces(
+        &mut self,
+        reductions: u8,
+        window: u32,
+        delay: u16,
+        least: u16,
+        allowed: u16,
+    ) -> bool {
         let packets = window.div_ceil(ONE) as u16;
         if reductions == 0 {
             (self.before, self.longest) = (packets, delay);
@@ -65,7 +73,9 @@ impl Competition {
             return false;
         }
         let queue = |delay: u16| u32::from(delay.saturating_sub(least));
-        let lasts = 4 * queue(delay) >= 3 * queue(self.longest);
+        // A queue that is hardly too long may wait for senders that take longer to reduce.
+        let is_long = 4 * queue(delay) >= 5 * u32::from(allowed);
+        let lasts = is_long && 4 * queue(delay) >= 3 * queue(self.longest);
         // A loss of other traffic shortens the queue, too. It does not so again and again.
         self.longest -= (self.longest - delay).div_ceil(FORGOTTEN_PART);
         lasts
@@ -124,7 +134,7 @@ mod tests {
     fn noticed(mut window: u32, queue: impl Fn(u16) -> u16) -> Option<u16> {
         let mut competition = Competition::NONE;
         let mut drained_or_noticed = (0u16..).filter_map(|n| {
-            let lasts = competition.reduces(n as u8, window, LEAST + queue(n), LEAST);
+            let lasts = competition.reduces(n as u8, window, LEAST + queue(n), LEAST, 12);
             window -= window / 8;
             if queue(n) < 16 { Some(None) } else { lasts.then_some(Some(n)) }
         });
@@ -149,8 +159,9 @@ mod tests {
     #[test]
     fn three_reductions_are_too_few_and_many_are_enough_for_any_window() {
         let mut competition = Competition::NONE;
-        let mut lasts =
-            |reductions, packets| competition.reduces(reductions, packets * ONE, LEAST + 80, LEAST);
+        let mut lasts = |reductions, packets| {
+            competition.reduces(reductions, packets * ONE, LEAST + 80, LEAST, 12)
+        };
         assert!(!lasts(0, 64));
         for reductions in 1..JUDGED_FROM {
             assert!(!lasts(reductions, 16), "too early to judge");
@@ -164,7 +175,7 @@ mod tests {
     fn a_window_returns_to_its_size_of_before() {
         let (mut competition, now) = (Competition::NONE, Tick::default());
         let mut plateau = now.plus(9_000);
-        competition.reduces(0, 100 * ONE, LEAST + 80, LEAST);
+        competition.reduces(0, 100 * ONE, LEAST + 80, LEAST, 12);
         let mut growth = |packets| competition.growth(packets * ONE, 1_000, &mut plateau, now);
         assert_eq!(growth(40), 40 * ONE, "it doubles");
         assert_eq!(growth(100), LEAST_GROWTH);

@@ -8,7 +8,7 @@
 //! and below one packet, when the next may go. All operations are O(1).
 
 use super::Rtt;
-use super::competition::{Competition, ONE, QUEUE_ROUNDS_MAX};
+use super::competition::{Competition, ONE};
 use crate::collections::time::{TICK_NANOS, Tick};
 use crate::peer::window::WINDOW_PACKETS;
 use crate::{Congestion, Instant};
@@ -233,8 +233,7 @@ impl CongestionWindow {
         if self.signs.contains(Signs::COMPETING) {
             return self.compete(packets, used, rtt, now);
         }
-        // Until the least round trip is known, no delay is too long.
-        if self.signs.contains(Signs::SLOW) && rtt.least() > 0 {
+        if self.signs.contains(Signs::SLOW) {
             let target = self.target(rtt);
             if delay >= target {
                 self.shrink(target, rtt, now);
@@ -282,7 +281,7 @@ impl CongestionWindow {
     pub(crate) fn lost(&mut self, rtt: &Rtt, now: Tick) {
         let least = rtt.least();
         let grown = ((self.target(rtt) - least) / 2).max(least / LOSS_PART);
-        if least > 0 && self.delay().max(rtt.smoothed()) >= least + grown {
+        if self.delay().max(rtt.smoothed()) >= least + grown {
             self.signs.insert(Signs::MARKED);
             self.shrink(0, rtt, now);
         }
@@ -352,22 +351,23 @@ impl CongestionWindow {
     /// Whether earlier reductions have not shortened the queue, so that another one would only lose
     /// bandwidth.
     fn others_hold_the_queue(&mut self, rtt: &Rtt) -> bool {
-        let [before, present] = self.delays;
-        let least = (rtt.least() / DELAY_TICKS).min(u32::from(u16::MAX)) as u16;
-        let (delay, count) = (before.min(present), self.reductions);
-        let lasts = self.competition.reduces(count, self.packets, delay, least);
+        let unit = |ticks: u32| (ticks / DELAY_TICKS).min(u32::from(u16::MAX)) as u16;
+        let [delay, least] = [self.delay(), rtt.least()].map(unit);
+        let allowed = unit(self.target(rtt) - rtt.least());
+        let count = self.reductions;
         self.reductions = count.saturating_add(1);
-        // Near the target there may be no other traffic, but senders that take longer to reduce.
-        let queue = self.delay().saturating_sub(rtt.least());
-        let is_long = 4 * queue >= 5 * (self.target(rtt) - rtt.least());
-        lasts && (is_long || count >= QUEUE_ROUNDS_MAX)
+        self.competition.reduces(count, self.packets, delay, least, allowed)
     }
 
     /// The delay up to which the window grows. The allowance for queueing is that of the path, and
-    /// 250 µs divided by the root of the rate in packets per 100 µs.
+    /// 250 µs divided by the root of the rate in packets per 100 µs. Until the least round trip is
+    /// known, no delay is too long.
     fn target(&self, rtt: &Rtt) -> u32 {
         const SQUARE: u64 = SCALED_TICKS * SCALED_TICKS / SCALED_PERIOD_TICKS * ONE as u64;
         const SQUARE_MAX: u64 = SCALED_MAX_TICKS as u64 * SCALED_MAX_TICKS as u64;
+        if rtt.least() == 0 {
+            return u32::MAX;
+        }
         let square = SQUARE * u64::from(rtt.least()) / u64::from(self.packets.max(1));
         let scaled = (square.min(SQUARE_MAX) as u32).isqrt();
         (rtt.least() + queue_allowance(rtt)).max(TARGET_MIN_TICKS) + scaled

@@ -19,6 +19,12 @@ fn rtt(microseconds: u32) -> Rtt {
     rtt
 }
 
+/// A new window, on a path with this round trip in microseconds.
+fn begin(round_trip: u32) -> (Rtt, Tick, CongestionWindow) {
+    let now = Tick::default();
+    (rtt(round_trip), now, CongestionWindow::new(now))
+}
+
 /// One delay throughout a round trip.
 fn measure(window: &mut CongestionWindow, delay: u32, marks: u16, rtt: &Rtt, now: &mut Tick) {
     for _ in 0..2 {
@@ -35,9 +41,7 @@ proptest! {
             1..200,
         ),
     ) {
-        let rtt = rtt(20);
-        let mut now = Tick::default();
-        let mut window = CongestionWindow::new(now);
+        let (rtt, mut now, mut window) = begin(20);
         let mut reduced = now;
         let mut answered = true;
         for (delay, packets, lost, marks) in steps {
@@ -61,9 +65,7 @@ proptest! {
 
 #[test]
 fn the_window_doubles_then_follows_the_delay() {
-    let rtt = rtt(20);
-    let mut now = Tick::default();
-    let mut window = CongestionWindow::new(now);
+    let (rtt, mut now, mut window) = begin(20);
     measure(&mut window, 20, 0, &rtt, &mut now);
     window.acknowledged(16, 0, &rtt, now);
     assert_eq!(window.packets(), 32, "start");
@@ -81,8 +83,10 @@ fn the_window_doubles_then_follows_the_delay() {
     assert_eq!(window.packets(), 22, "near the target: little");
     window.lost(&rtt, now.plus(ticks(30)));
     assert_eq!(window.packets(), 11, "a loss beside a delay is the network's");
+    now = now.plus(ticks(60));
     measure(&mut window, 20, 0, &rtt, &mut now);
-    window.lost(&rtt, now.plus(ticks(30)));
+    assert!(window.signs.contains(Signs::ANSWERED), "it may shrink again");
+    window.lost(&rtt, now);
     assert_eq!(window.packets(), 11, "a loss without delay is the link's");
     measure(&mut window, 20, 1, &rtt, &mut now);
     window.acknowledged(11, 0, &rtt, now);
@@ -94,10 +98,21 @@ fn the_window_doubles_then_follows_the_delay() {
 }
 
 #[test]
-fn a_window_shrinks_again_when_a_later_packet_has_been_answered() {
-    let rtt = rtt(100);
-    let mut now = Tick::default();
+fn a_window_of_a_path_that_is_not_known_grows_and_keeps_its_size_after_losses() {
+    let (mut now, path) = (Tick::default(), Rtt::default());
     let mut window = CongestionWindow::new(now);
+    window.timed_out(2);
+    for packets in 2..5 {
+        measure(&mut window, 5_000, 0, &path, &mut now);
+        window.acknowledged(4, 0, &path, now);
+        window.lost(&path, now);
+        assert_eq!(window.packets(), packets, "a quarter for each packet");
+    }
+}
+
+#[test]
+fn a_window_shrinks_again_when_a_later_packet_has_been_answered() {
+    let (rtt, mut now, mut window) = begin(100);
     for _ in 0..4 {
         now = now.plus(ticks(100));
         window.measured(ticks(2_000), 0, 0, &rtt, now);
@@ -140,9 +155,7 @@ proptest! {
 
 #[test]
 fn a_window_below_one_packet_paces_the_sender() {
-    let rtt = rtt(20);
-    let mut now = Tick::default();
-    let mut window = CongestionWindow::new(now);
+    let (rtt, mut now, mut window) = begin(20);
     for halves in 0..5 {
         let delay = 9_000 >> halves;
         now = now.plus(ticks(delay));
@@ -168,9 +181,7 @@ fn a_window_below_one_packet_paces_the_sender() {
 
 #[test]
 fn a_competing_window_follows_losses_until_the_queue_drains() {
-    let rtt = rtt(1_000);
-    let mut now = Tick::default();
-    let mut window = CongestionWindow::new(now);
+    let (rtt, mut now, mut window) = begin(1_000);
     measure(&mut window, 1_000, 0, &rtt, &mut now);
     window.acknowledged(240, 0, &rtt, now);
     let before = window.packets();
@@ -203,9 +214,7 @@ fn a_competing_window_follows_losses_until_the_queue_drains() {
 
 #[test]
 fn a_window_near_its_target_does_not_compete() {
-    let rtt = rtt(100);
-    let mut now = Tick::default();
-    let mut window = CongestionWindow::new(now);
+    let (rtt, mut now, mut window) = begin(100);
     measure(&mut window, 100, 0, &rtt, &mut now);
     for _ in 0..20 {
         let delay = microseconds(window.target(&rtt)) + 20;
@@ -219,9 +228,7 @@ fn a_window_near_its_target_does_not_compete() {
 
 #[test]
 fn a_window_that_comes_back_ends_the_row_of_reductions() {
-    let rtt = rtt(1_000);
-    let mut now = Tick::default();
-    let mut window = CongestionWindow::new(now);
+    let (rtt, mut now, mut window) = begin(1_000);
     for excess in [100, 100, -300, -300] {
         let delay = microseconds(window.target(&rtt)).saturating_add_signed(excess);
         now = now.plus(ticks(delay));
@@ -235,9 +242,7 @@ fn a_window_that_comes_back_ends_the_row_of_reductions() {
 
 #[test]
 fn a_queue_has_drained_after_half_a_round_trip_without_delay() {
-    let rtt = rtt(1_000);
-    let mut now = Tick::default();
-    let mut window = CongestionWindow::new(now);
+    let (rtt, mut now, mut window) = begin(1_000);
     for _ in 0..2 {
         measure(&mut window, 2_000, 0, &rtt, &mut now);
         window.acknowledged(16, 0, &rtt, now);
