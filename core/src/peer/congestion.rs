@@ -13,6 +13,8 @@ use crate::collections::time::{TICK_NANOS, Tick};
 use crate::peer::window::WINDOW_PACKETS;
 use crate::{Congestion, Instant};
 
+mod target;
+
 /// The window of a new connection, in packets.
 const INITIAL: u32 = 16 * ONE;
 /// Floor for reductions caused by delay alone. A peer that waits for a processor may seem to be a
@@ -24,25 +26,9 @@ const LEAST: u32 = ONE / 64;
 const MOST: u32 = WINDOW_PACKETS * ONE;
 // It fits.
 static_assertions::const_assert!(WINDOW_PACKETS as u64 * (ONE as u64) <= u32::MAX as u64);
-/// Delay beyond the least round trip that is no sign of congestion.
-const QUEUE_TICKS: u32 = (50_000 / TICK_NANOS) as u32;
-/// On a long path the allowance has this part of what the least round trip has beyond
-/// [`NEAR_TICKS`], too.
-const QUEUE_PART: u32 = 8;
-/// The longest round trip within a data centre.
-const NEAR_TICKS: u32 = (1_000_000 / TICK_NANOS) as u32;
 /// On a long path, a loss beside a smaller delay than this part of the least round trip is the
 /// link's.
 const LOSS_PART: u32 = 16;
-/// Slow senders may cause more delay, so that many senders settle at one queue, and at equal rates
-/// (Swift §3.5, flow scaling, by rate instead of window). This is the most, for the slowest.
-const SCALED_MAX_TICKS: u32 = (1_000_000 / TICK_NANOS) as u32;
-/// That delay for a rate of one packet in [`SCALED_PERIOD_TICKS`]. It is inversely proportional to
-/// the root of the rate.
-const SCALED_TICKS: u64 = 250_000 / TICK_NANOS;
-const SCALED_PERIOD_TICKS: u64 = 100_000 / TICK_NANOS;
-/// The least target: below it software's own delays would be taken for congestion.
-const TARGET_MIN_TICKS: u32 = (100_000 / TICK_NANOS) as u32;
 /// Most growth for each acknowledged packet, in units of the window: a quarter in a round trip. A
 /// window below one packet may double with each.
 const GROWTH_MAX: u32 = ONE / 4;
@@ -80,7 +66,8 @@ bitflags::bitflags! {
     /// Facts that the acknowledgments have shown.
     #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
     struct Signs: u8 {
-        /// It doubles each round trip until the first sign of congestion (RFC 5681 §3.1).
+        /// It doubles each round trip until the first sign of congestion (RFC 5681 §3.1), or until a
+        /// queue lasts.
         const STARTING = 1 << 0;
         /// A mark, or a loss beside a grown delay, has come since the window last grew or shrank.
         /// The network is slow, not the peer.
@@ -146,7 +133,9 @@ impl CongestionWindow {
                 if packets >= ONE {
                     ((packets + self.dither()) / ONE).saturating_sub(in_flight)
                 } else {
-                    u32::from(in_flight == 0 && self.next_at.has_come(now))
+                    // Occupancy alone is no pace.
+                    let may_go = !self.is_pace() || self.next_at.has_come(now);
+                    u32::from(in_flight == 0 && may_go)
                 }
             }
         }
@@ -189,10 +178,11 @@ impl CongestionWindow {
         if now.since(self.reduced_at) >= round_trip {
             self.signs.insert(Signs::ANSWERED);
         }
-        self.signs.set(Signs::SLOW, delay >= TARGET_MIN_TICKS && delay >= self.target(rtt));
+        self.signs.set(Signs::SLOW, delay >= target::MIN_TICKS && delay >= self.target(rtt));
+        let is_beyond_bursts = target::is_beyond_bursts(delay, rtt);
         let delay = (delay / DELAY_TICKS).min(u32::from(u16::MAX)) as u16;
         let [_, present] = self.delays;
-        if self.signs.contains(Signs::STARTING | Signs::SLOW) {
+        if self.signs.contains(Signs::STARTING | Signs::SLOW) && is_beyond_bursts {
             // A window that doubles must stop at once.
             self.delays = [delay; 2];
             self.half_from = now;
@@ -247,7 +237,7 @@ impl CongestionWindow {
             self.signs.remove(Signs::MARKED);
             return;
         }
-        let grown = if self.signs.contains(Signs::STARTING) {
+        let grown = if self.doubles(delay, rtt) {
             packets.saturating_mul(ONE)
         } else {
             packets.saturating_mul(self.growth(delay, rtt))
@@ -258,10 +248,21 @@ impl CongestionWindow {
         }
     }
 
+    /// Whether the window still doubles. It ceases to when a queue lasts that is half-way to the
+    /// target: others use the path, too.
+    fn doubles(&mut self, delay: u32, rtt: &Rtt) -> bool {
+        if !self.signs.contains(Signs::STARTING) {
+            return false;
+        }
+        let has_room = delay < target::half_way(self.packets, rtt);
+        self.signs.set(Signs::STARTING, has_room);
+        has_room
+    }
+
     /// `packets` were acknowledged while others hold the queue; `used`: the window was used up. It
     /// ends when the queue is so short that the path has room.
     fn compete(&mut self, packets: u32, used: bool, rtt: &Rtt, now: Tick) {
-        if self.delay().saturating_sub(rtt.least()) <= queue_allowance(rtt) / 2 {
+        if self.delay().saturating_sub(rtt.least()) <= target::queue_allowance(rtt) / 2 {
             self.signs.remove(Signs::COMPETING);
             self.reductions = 0;
         } else if self.signs.contains(Signs::MARKED) {
@@ -276,12 +277,18 @@ impl CongestionWindow {
         }
     }
 
-    /// Packets were lost. This is a sign of congestion if the delay, or the round trip with the
-    /// waits of the hosts, has grown, too. Otherwise it is a sign of a bad link.
-    pub(crate) fn lost(&mut self, rtt: &Rtt, now: Tick) {
+    /// Packets were lost, the latest of them sent at `sent_at`. This is a sign of congestion if the
+    /// delay, or the round trip with the waits of the hosts, has grown, too. Otherwise it is a sign
+    /// of a bad link. Packets that were sent before the last reduction caused that one, or would
+    /// have.
+    pub(crate) fn lost(&mut self, sent_at: Tick, rtt: &Rtt, now: Tick) {
+        if sent_at.is_before(self.reduced_at) {
+            return;
+        }
         let least = rtt.least();
-        let grown = ((self.target(rtt) - least) / 2).max(least / LOSS_PART);
-        if self.delay().max(rtt.smoothed()) >= least + grown {
+        let grown =
+            target::half_way(self.packets, rtt).max(least.saturating_add(least / LOSS_PART));
+        if self.delay().max(rtt.smoothed()) >= grown {
             self.signs.insert(Signs::MARKED);
             self.shrink(0, rtt, now);
         }
@@ -333,7 +340,9 @@ impl CongestionWindow {
         self.reduced_at = now;
         let cut = if self.signs.contains(Signs::COMPETING) {
             let plateau = self.competition.lost(self.packets, now);
-            self.next_at = if self.packets >= 2 * ONE { plateau } else { now };
+            if !self.is_pace() {
+                self.next_at = plateau;
+            }
             self.packets / 10 * 3
         } else if self.others_hold_the_queue(rtt) {
             self.signs.insert(Signs::COMPETING);
@@ -345,7 +354,12 @@ impl CongestionWindow {
             let cut = u64::from(self.packets) * excess * 4 / (5 * u64::from(delay));
             (cut as u32).min(self.packets / 2)
         };
-        self.packets = (self.packets - cut).max(least);
+        let reduced = (self.packets - cut).max(least);
+        if reduced < ONE && !self.is_pace() {
+            // The time was a plateau until now.
+            self.next_at = now;
+        }
+        self.packets = reduced;
     }
 
     /// Whether earlier reductions have not shortened the queue, so that another one would only lose
@@ -359,18 +373,9 @@ impl CongestionWindow {
         self.competition.reduces(count, self.packets, delay, least, allowed)
     }
 
-    /// The delay up to which the window grows. The allowance for queueing is that of the path, and
-    /// 250 µs divided by the root of the rate in packets per 100 µs. Until the least round trip is
-    /// known, no delay is too long.
+    /// The delay up to which the window grows.
     fn target(&self, rtt: &Rtt) -> u32 {
-        const SQUARE: u64 = SCALED_TICKS * SCALED_TICKS / SCALED_PERIOD_TICKS * ONE as u64;
-        const SQUARE_MAX: u64 = SCALED_MAX_TICKS as u64 * SCALED_MAX_TICKS as u64;
-        if rtt.least() == 0 {
-            return u32::MAX;
-        }
-        let square = SQUARE * u64::from(rtt.least()) / u64::from(self.packets.max(1));
-        let scaled = (square.min(SQUARE_MAX) as u32).isqrt();
-        (rtt.least() + queue_allowance(rtt)).max(TARGET_MIN_TICKS) + scaled
+        target::delay(self.packets, rtt)
     }
 
     /// Growth for each acknowledged packet, in units of 2^-16 packets. In a round trip the window
@@ -384,12 +389,6 @@ impl CongestionWindow {
             if self.packets < ONE { (ONE, self.packets) } else { (GROWTH_MAX, ONE) };
         (part.min(u64::from(most)) * u64::from(window) / u64::from(ONE)) as u32
     }
-}
-
-/// Delay beyond the least round trip that is no sign of congestion, for a high rate. A long path's
-/// own delay varies by a part of the round trip.
-const fn queue_allowance(rtt: &Rtt) -> u32 {
-    QUEUE_TICKS + rtt.least().saturating_sub(NEAR_TICKS) / QUEUE_PART
 }
 
 #[cfg(test)]

@@ -235,9 +235,9 @@ impl Path {
         self.loss_at
     }
 
-    /// Records that packets were lost.
-    pub(crate) fn lost(&mut self, now: Tick) {
-        self.congestion.lost(&self.rtt, now);
+    /// Records that packets were lost, the latest of them sent at `sent_at`.
+    pub(crate) fn lost(&mut self, sent_at: Tick, now: Tick) {
+        self.congestion.lost(sent_at, &self.rtt, now);
     }
 
     /// Records a time-out, after which a probe is to be sent: a packet once more, if that is

@@ -38,7 +38,7 @@ impl Sender<'_> {
         let loss_delay = state.path().loss_delay();
         let (mut psn, end) = (state.tx().first_psn(), state.tx().overtaken_end());
         let mut wait: Option<u32> = None;
-        let mut found = false;
+        let mut latest: Option<Tick> = None;
         let mut is_too_long = false;
         // bound: the window
         while let Some(hole) = state.tx().find(&self.in_flight, PacketSet::Outstanding, psn, end) {
@@ -61,15 +61,15 @@ impl Sender<'_> {
                     record.flags.contains(TxFlags::RETRANSMITTED) && self.is_too_long(&record)
                 });
                 cx.stats.losses_by_ack += 1;
-                found = true;
+                latest = Some(latest.map_or(sent_at, |latest| latest.max(sent_at)));
             } else {
                 let left = loss_delay - age;
                 wait = Some(wait.map_or(left, |least| least.min(left)));
             }
         }
         state.path_mut().set_loss_timer(wait.map(|left| now.plus(left)));
-        if found {
-            state.path_mut().lost(now);
+        if let Some(sent_at) = latest {
+            state.path_mut().lost(sent_at, now);
         }
         if state.tx().lost() > 0 {
             cx.table.make_ready(conn);

@@ -37,7 +37,7 @@ proptest! {
     #[test]
     fn the_window_stays_in_bounds_and_shrinks_once_an_answer(
         steps in prop::collection::vec(
-            (0u32..5_000, 1u32..20, any::<bool>(), any::<u16>()),
+            (0u32..5_000, 1u32..4_000, any::<bool>(), any::<u16>()),
             1..200,
         ),
     ) {
@@ -51,7 +51,7 @@ proptest! {
             window.measured(ticks(delay), 0, marks, &rtt, now);
             window.acknowledged(packets, 16, &rtt, now);
             if lost {
-                window.lost(&rtt, now);
+                window.lost(now, &rtt, now);
             }
             prop_assert!(window.is_sound());
             if window.packets < before {
@@ -81,12 +81,12 @@ fn the_window_doubles_then_follows_the_delay() {
     measure(&mut window, 115, 0, &rtt, &mut now);
     window.acknowledged(20, 0, &rtt, now);
     assert_eq!(window.packets(), 22, "near the target: little");
-    window.lost(&rtt, now.plus(ticks(30)));
+    window.lost(now, &rtt, now.plus(ticks(30)));
     assert_eq!(window.packets(), 11, "a loss beside a delay is the network's");
     now = now.plus(ticks(60));
     measure(&mut window, 20, 0, &rtt, &mut now);
     assert!(window.signs.contains(Signs::ANSWERED), "it may shrink again");
-    window.lost(&rtt, now);
+    window.lost(now, &rtt, now);
     assert_eq!(window.packets(), 11, "a loss without delay is the link's");
     measure(&mut window, 20, 1, &rtt, &mut now);
     window.acknowledged(11, 0, &rtt, now);
@@ -98,6 +98,39 @@ fn the_window_doubles_then_follows_the_delay() {
 }
 
 #[test]
+fn a_window_of_a_long_path_doubles_in_spite_of_its_own_bursts() {
+    let (rtt, now, mut window) = begin(1_000);
+    let mut burst = |window: &mut CongestionWindow, from: Tick| {
+        let before = window.packets();
+        for packet in 0..before {
+            let delay = 1_000 + packet;
+            window.measured(ticks(delay), 0, 0, &rtt, from.plus(ticks(packet)));
+            window.acknowledged(1, before - 1, &rtt, from.plus(ticks(packet)));
+        }
+        window.packets()
+    };
+    let sizes = [1, 2, 3, 4, 5, 6].map(|round| burst(&mut window, now.plus(ticks(1_000 * round))));
+    assert_eq!(sizes[..3], [32, 64, 128]);
+    assert!(
+        sizes[2..].is_sorted_by(|one, next| one + 80 < *next),
+        "as far as it is fast: {sizes:?}"
+    );
+    window.measured(ticks(1_500), 0, 0, &rtt, now.plus(ticks(7_400)));
+    window.acknowledged(1, 400, &rtt, now.plus(ticks(7_400)));
+    assert!(window.packets() < sizes[5], "no burst of half a round trip");
+}
+
+#[test]
+fn a_window_that_doubles_stops_before_a_queue_of_others() {
+    for (queue, expected) in [(90, 32), (160, 17)] {
+        let (rtt, mut now, mut window) = begin(1_000);
+        measure(&mut window, 1_000 + queue, 0, &rtt, &mut now);
+        window.acknowledged(16, 0, &rtt, now);
+        assert_eq!(window.packets(), expected, "{queue} µs");
+    }
+}
+
+#[test]
 fn a_window_of_a_path_that_is_not_known_grows_and_keeps_its_size_after_losses() {
     let (mut now, path) = (Tick::default(), Rtt::default());
     let mut window = CongestionWindow::new(now);
@@ -105,7 +138,7 @@ fn a_window_of_a_path_that_is_not_known_grows_and_keeps_its_size_after_losses() 
     for packets in 2..5 {
         measure(&mut window, 5_000, 0, &path, &mut now);
         window.acknowledged(4, 0, &path, now);
-        window.lost(&path, now);
+        window.lost(now, &path, now);
         assert_eq!(window.packets(), packets, "a quarter for each packet");
     }
 }
@@ -201,7 +234,7 @@ fn a_competing_window_follows_losses_until_the_queue_drains() {
     let now = reduce(&mut window, 20).plus(ticks(2_000));
     assert!(window.packets() > before, "and grows in spite of the delay");
     let before = window.packets;
-    window.lost(&rtt, now);
+    window.lost(now, &rtt, now);
     assert_eq!(window.packets, before - before / 10 * 3);
     let mut now = now.plus(ticks(2_000));
     measure(&mut window, 1_000, 0, &rtt, &mut now);
@@ -265,4 +298,33 @@ fn pressure_takes_its_share() {
     let window = CongestionWindow::new(Tick::default());
     assert!(window.allows(Congestion::Delay, 7, 4, Tick::default()));
     assert!(!window.allows(Congestion::Delay, 8, 4, Tick::default()));
+}
+
+#[test]
+fn a_window_that_falls_below_one_packet_has_a_pace_and_no_plateau() {
+    let (rtt, now, mut window) = begin(1_000);
+    window.signs = Signs::COMPETING | Signs::ANSWERED;
+    window.delays = [(ticks(3_000) / DELAY_TICKS) as u16; 2];
+    window.lost(now, &rtt, now);
+    assert!(window.next_at.since(now) > ticks(1_000_000), "a plateau, seconds ahead");
+    assert!(window.allows(Congestion::Delay, 0, 7, now), "occupancy is no pace");
+    window.signs = Signs::ANSWERED;
+    window.packets = ONE;
+    window.lost(now, &rtt, now);
+    assert!(window.is_pace());
+    assert!(window.allows(Congestion::Delay, 0, 0, now));
+}
+
+#[test]
+fn losses_of_one_round_trip_shrink_the_window_once() {
+    let (rtt, start, mut window) = begin(1_000);
+    let at = |microseconds| start.plus(ticks(microseconds));
+    window.delays = [(ticks(3_000) / DELAY_TICKS) as u16; 2];
+    window.lost(start, &rtt, at(3_000));
+    assert_eq!(window.packets(), 8);
+    window.signs.insert(Signs::ANSWERED);
+    window.lost(at(2_900), &rtt, at(6_100));
+    assert_eq!(window.packets(), 8, "it was sent before that");
+    window.lost(at(3_000), &rtt, at(6_100));
+    assert_eq!(window.packets(), 4);
 }

@@ -35,6 +35,8 @@ pub struct Bottleneck {
     pub warm_up_us: u64,
     /// Duration of the measurement.
     pub time_us: u64,
+    /// Time from the start of a stream to that of the next one, in microseconds.
+    pub apart_us: u64,
     /// Bytes of a message.
     pub message: u64,
 }
@@ -50,6 +52,8 @@ pub struct Shares {
     pub rate: f64,
     /// Packets of the engine that were sent again.
     pub again: u64,
+    /// The mean wait in the queue of the bottleneck, in microseconds.
+    pub wait_us: f64,
 }
 
 impl Shares {
@@ -110,6 +114,7 @@ impl Bottleneck {
             lead_us: 500_000,
             warm_up_us: 500_000,
             time_us,
+            apart_us: 0,
             message: 1 << 20,
         }
     }
@@ -130,6 +135,7 @@ impl Bottleneck {
             lead_us: 0,
             warm_up_us: 50 * longest,
             time_us: 50 * longest,
+            apart_us: 0,
             message: 256 << 10,
         }
     }
@@ -191,14 +197,15 @@ impl Bottleneck {
             world.run_until(world.now + self.lead_us * 1_000)?;
         }
         world.log = Some(Vec::new());
-        for _ in 0..self.posted() {
-            for node in 1..=self.streams {
+        for node in 1..=self.streams {
+            for _ in 0..self.posted() {
                 self.post(&mut world, node)?;
             }
+            self.run(&mut world, self.apart_us)?;
         }
         self.run(&mut world, self.warm_up_us)?;
         let before = (world.net.passed.clone(), world.cross.passed.clone());
-        self.run(&mut world, self.time_us)?;
+        let wait_us = self.run(&mut world, self.time_us)?;
         let rate = |now: &[u64], before: &[u64]| -> Vec<f64> {
             let seconds = self.time_us as f64 / 1e6;
             now.iter().zip(before).map(|(now, before)| (now - before) as f64 / seconds).collect()
@@ -209,6 +216,7 @@ impl Bottleneck {
             cross: rate(&world.cross.passed, &before.1),
             rate: self.rate as f64 / 8.0 * len / (len + 66.0),
             again: world.nodes.iter().map(|n| n.engine.with(|e| e.stats().retransmissions)).sum(),
+            wait_us,
         })
     }
 
@@ -224,11 +232,15 @@ impl Bottleneck {
         Err(Violation { invariant: 25, what: "a post was refused".into(), at: world.now })
     }
 
-    /// Lets time pass; each message that ends is followed by another.
-    fn run(&self, world: &mut World, time_us: u64) -> Result<(), Violation> {
+    /// Lets time pass; each message that ends is followed by another. Returns the mean wait in the
+    /// queue, in microseconds.
+    fn run(&self, world: &mut World, time_us: u64) -> Result<f64, Violation> {
         let until = world.now + time_us * 1_000;
+        let (mut waits, mut steps) = (0, 0);
         // bound: virtual time
         while world.step(until)? {
+            waits += world.net.free_at(0).saturating_sub(world.now);
+            steps += 1;
             if world.log.as_ref().is_some_and(Vec::is_empty) {
                 continue;
             }
@@ -238,7 +250,7 @@ impl Bottleneck {
             }
         }
         world.now = until;
-        Ok(())
+        Ok(waits as f64 / 1_000.0 / f64::from(steps.max(1)))
     }
 }
 
