@@ -275,25 +275,6 @@ fn a_flood_from_forged_sources_leaves_connection_and_transfer_as_they_are() {
     assert_eq!(peers_left(&mut world, 1), small().peers - 1);
 }
 
-/// The peers of `count` connections between two engines, one pair for each.
-fn several(count: usize, faults: Faults) -> (World, Vec<[PeerId; 2]>) {
-    let config = Config { named_peers_only: true, ..small() };
-    let mut world = World::new(2, 33, &config, faults);
-    let pairs: Vec<[PeerId; 2]> = (0..count)
-        .map(|_| [0, 1].map(|node: usize| world.nodes[node].engine.insert_connected().unwrap()))
-        .collect();
-    let now = world.time();
-    for &[ours, theirs] in &pairs {
-        for (node, peer, other, opens) in [(1, theirs, ours, false), (0, ours, theirs, true)] {
-            let to = (address(1 - node), other);
-            world.nodes[node].engine.open_connection(now, peer, to, opens).unwrap();
-            assert_eq!(world.nodes[node].engine.link(peer), LinkState::Opening);
-        }
-    }
-    world.drive(0, Budget::POST);
-    (world, pairs)
-}
-
 fn links(world: &World, pairs: &[[PeerId; 2]]) -> Vec<[LinkState; 2]> {
     let of = |pair: &[PeerId; 2]| [0, 1].map(|node| world.nodes[node].engine.link(pair[node]));
     pairs.iter().map(of).collect()
@@ -303,7 +284,7 @@ fn links(world: &World, pairs: &[[PeerId; 2]]) -> Vec<[LinkState; 2]> {
 fn many_connections_are_between_two_engines() {
     const COUNT: usize = 4;
     for loss in [0.0, 30.0] {
-        let (mut world, pairs) = several(COUNT, Faults { loss, ..Faults::NONE });
+        let (mut world, pairs) = connected_pairs(&small(), COUNT, Faults { loss, ..Faults::NONE });
         let open = |world: &World| links(world, &pairs) == [[LinkState::Open; 2]; COUNT];
         assert!(world.run_until(Duration::from_secs(9), open), "loss {loss}");
         for node in 0..2 {
@@ -355,7 +336,7 @@ fn many_connections_are_between_two_engines() {
 fn the_lost_close_of_each_connection_is_learned_with_the_next_ping() {
     const COUNT: usize = 4;
     for closer in [0, 1] {
-        let (mut world, pairs) = several(COUNT, Faults::NONE);
+        let (mut world, pairs) = connected_pairs(&small(), COUNT, Faults::NONE);
         world.run(SECOND);
         world.link.cut.push(address(closer));
         for pair in &pairs[1..] {
@@ -406,7 +387,7 @@ fn a_handshake_under_another_name_changes_nothing() {
 #[test]
 fn completions_of_each_group_are_polled_apart() {
     const COUNT: usize = 3;
-    let (mut world, pairs) = several(COUNT, Faults::NONE);
+    let (mut world, pairs) = connected_pairs(&small(), COUNT, Faults::NONE);
     let group = |number: usize| CompletionGroup::new(number).unwrap();
     assert_eq!(CompletionGroup::new(GROUPS_MAX), None);
     (0..2).for_each(|node| world.set_unpolled(node, true));

@@ -93,6 +93,16 @@ impl<I: SlotIndex> List<I> {
         false
     }
 
+    /// Calls `each` for every member, in order. Bound: the members.
+    pub(crate) fn for_each<S: Linked<I>>(self, slots: &mut S, mut each: impl FnMut(&mut S, I)) {
+        let mut slot = self.head;
+        while slot.is_some() {
+            let next = slots.links(slot).next;
+            each(slots, slot);
+            slot = next;
+        }
+    }
+
     /// The links of a member behind the last one, for [`Self::push_linked`].
     #[inline(always)]
     pub(crate) fn links_behind(self) -> Links<I> {

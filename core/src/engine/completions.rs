@@ -130,8 +130,14 @@ impl Completions {
         if self.recvs.is_empty() { None } else { self.take_recv_completion(recvs) }
     }
 
-    /// Frees the finished operations of the initiator with `peer`.
+    /// Frees the finished operations of the initiator with `peer`. Deferred ones are polled, and
+    /// not signalled.
     pub(super) fn discard_sends(&mut self, ops: &mut OpPool<'_>, peer: PeerId) {
+        self.deferred_sends.for_each(ops, |ops, slot| {
+            if ops[slot].peer == peer {
+                ops[slot].deferred = Deferred::Discarded;
+            }
+        });
         self.discard_listed_sends(ops, peer);
         self.for_sends_of_groups(|all| all.discard_listed_sends(ops, peer));
     }
@@ -149,13 +155,20 @@ impl Completions {
         self.sends = kept;
     }
 
-    /// Frees the finished receives and remote writes of `peer`, and those that name it.
+    /// Frees the finished receives and remote writes of `peer`, and those that name it. Deferred
+    /// ones are polled, and not signalled.
     pub(super) fn discard_recvs(
         &mut self,
         recvs: &mut RecvPool<'_>,
         peer: PeerId,
         mut each: impl FnMut(RecvId),
     ) {
+        self.deferred_recvs.for_each(recvs, |recvs, slot| {
+            let op = &mut recvs[slot];
+            if op.peer == peer || op.request.from == Some(peer) {
+                op.deferred = Deferred::Discarded;
+            }
+        });
         self.discard_listed_recvs(recvs, peer, &mut each);
         self.for_recvs_of_groups(|all| all.discard_listed_recvs(recvs, peer, &mut each));
     }
@@ -189,7 +202,7 @@ impl Completions {
         let id = slot.id(ops.generation(slot));
         let op = &ops[slot];
         let success = op.outcome.is_ok();
-        if op.deferred == Deferred::Notified || !success {
+        if op.deferred.signals(success) {
             self.sends.push_back(ops, slot);
         } else {
             ops.release(slot);
@@ -206,7 +219,7 @@ impl Completions {
         let id = slot.id(recvs.generation(slot));
         let op = &recvs[slot];
         let success = op.outcome.is_ok();
-        if op.deferred == Deferred::Notified || !success {
+        if op.deferred.signals(success) {
             self.recvs.push_back(recvs, slot);
         } else {
             recvs.release(slot);

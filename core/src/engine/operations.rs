@@ -344,8 +344,10 @@ impl Engine<'_> {
 
     /// Frees all that is left of a removed peer: its stored messages, the finished operations with
     /// it, the finished receives that name it. `each` gets the slices of shared buffers among them.
-    /// Bound: the finished operations, the stored messages.
+    /// Ended deferred operations of it are still polled, and not signalled. Bound: the operations,
+    /// the stored messages.
     pub fn discard_completions(&mut self, peer: PeerId, each: impl FnMut(RecvId)) {
+        self.matcher.end_all_stored(&mut self.cx);
         self.sender.discard(&mut self.cx.completions, peer);
         self.matcher.discard_finished(&mut self.cx.completions, peer, each);
     }

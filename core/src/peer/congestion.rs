@@ -66,8 +66,8 @@ bitflags::bitflags! {
     /// Facts that the acknowledgments have shown.
     #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
     struct Signs: u8 {
-        /// It doubles each round trip until the first sign of congestion (RFC 5681 §3.1), or until a
-        /// queue lasts.
+        /// It doubles each round trip until the first sign of congestion (RFC 5681 §3.1), or until
+        /// a queue lasts.
         const STARTING = 1 << 0;
         /// A mark, or a loss beside a grown delay, has come since the window last grew or shrank.
         /// The network is slow, not the peer.

@@ -56,6 +56,19 @@ pub(crate) enum Deferred {
     Suppressed,
     /// Its end is also signalled.
     Notified,
+    /// Its end is not signalled: its endpoint is closed.
+    Discarded,
+}
+
+impl Deferred {
+    /// Whether an end of the operation is also signalled.
+    pub(crate) const fn signals(self, success: bool) -> bool {
+        match self {
+            Self::No | Self::Suppressed => !success,
+            Self::Notified => true,
+            Self::Discarded => false,
+        }
+    }
 }
 
 /// The contents of a [`TxOp`].

@@ -4,7 +4,7 @@
 
 use crate::puppet::*;
 use crate::world::*;
-use ofi_xdp_core::wire::PacketKind;
+use ofi_xdp_core::wire::{self, PacketKind};
 use ofi_xdp_core::*;
 
 /// Messages of a connection: several calls end them.
@@ -277,4 +277,45 @@ fn claims_of_announced_messages_end_after_the_end() {
     puppet.pass(MILLI);
     assert_eq!(puppet.ends(), [(8, Err(OpError::Closed))]);
     assert_eq!(puppet.engine().stored_messages(), 0);
+}
+
+/// The handle of the announcement among packets of the engine, and the bytes of responses.
+fn announced_and_answered(packets: &[Seen]) -> (Option<u64>, usize) {
+    let (mut handle, mut bytes) = (None, 0);
+    for packet in packets {
+        packet.records(|record| match record {
+            wire::Record::Rts(announced) => handle = Some(announced.handle),
+            wire::Record::Response(response) => bytes += response.payload.len(),
+            _ => {}
+        });
+    }
+    (handle, bytes)
+}
+
+/// The application learns of the end from a counter, and may use its memory again.
+#[test]
+fn a_message_that_has_ended_is_read_no_more_though_its_completion_is_not_polled() {
+    const LEN: u32 = 100_000;
+    let mut puppet = Puppet::connected(&small());
+    puppet.world.set_unpolled(0, true);
+    puppet.send(1, pattern(1, LEN as usize));
+    let (handle, _) = announced_and_answered(&puppet.sent_data());
+    let handle = handle.unwrap();
+    puppet.head.ack = puppet.head.ack.plus(1);
+    let request = puppet.data(&rendezvous_request(7, handle, 0, LEN));
+    puppet.deliver(request);
+    let first = puppet.sent_data();
+    assert!(announced_and_answered(&first).1 > 0, "a window of bytes");
+    let end = puppet.data(&fin(handle, LEN.into()));
+    puppet.deliver(end);
+    assert_eq!(puppet.engine().op_counters().sends.done, 1);
+    puppet.sent();
+    for packets in 1..20 {
+        puppet.head.ack = puppet.head.ack.plus(1);
+        let ack = puppet.ack(puppet.head.ack, &[]);
+        puppet.deliver(ack);
+        puppet.pass(10 * MILLI);
+        let sent = puppet.sent_data();
+        assert_eq!(announced_and_answered(&sent).1, 0, "after {packets} acknowledgments");
+    }
 }

@@ -264,7 +264,7 @@ impl World {
         self.send_to(from, peer, request, bytes)
     }
 
-    fn send_to(
+    pub fn send_to(
         &mut self,
         from: usize,
         peer: PeerId,
@@ -534,6 +534,25 @@ impl World {
     pub fn completions(&mut self, node: usize) -> Vec<Completion> {
         std::mem::take(&mut self.nodes[node].completions)
     }
+}
+
+/// The peers of `count` connections between two engines, one pair for each.
+pub fn connected_pairs(config: &Config, count: usize, faults: Faults) -> (World, Vec<[PeerId; 2]>) {
+    let config = Config { named_peers_only: true, ..config.clone() };
+    let mut world = World::new(2, 33, &config, faults);
+    let pairs: Vec<[PeerId; 2]> = (0..count)
+        .map(|_| [0, 1].map(|node: usize| world.nodes[node].engine.insert_connected().unwrap()))
+        .collect();
+    let now = world.time();
+    for &[ours, theirs] in &pairs {
+        for (node, peer, other, opens) in [(1, theirs, ours, false), (0, ours, theirs, true)] {
+            let to = (address(1 - node), other);
+            world.nodes[node].engine.open_connection(now, peer, to, opens).unwrap();
+            assert_eq!(world.nodes[node].engine.link(peer), LinkState::Opening);
+        }
+    }
+    world.drive(0, Budget::POST);
+    (world, pairs)
 }
 
 /// Bytes that identify their message.

@@ -153,7 +153,9 @@ impl SharedRx {
     /// Sets the notifiers: endpoints with a receive queue report unreported releases.
     fn name_notifiers(&self, members: &[SharingEndpoint]) {
         let notifiers = members.iter().filter(|member| member.policy != CompletionPolicy::None);
-        self.queue.set_notifiers(notifiers.map(|member| member.runtime.receive_waker()));
+        // Collected first: the lock of a runtime comes before that of the queue.
+        let wakers = notifiers.map(|member| member.runtime.receive_waker()).collect();
+        self.queue.set_notifiers(wakers);
     }
 
     /// The peer at an address of the vector.
@@ -276,11 +278,10 @@ impl Receives for SharedRx {
         if context == Context::default() {
             return Ok(());
         }
-        let members = self.members();
-        self.queue.cancel(context, |request, multi| {
-            notifier(&members)
-                .map_or(Ok(()), |member| member.runtime.complete_cancelled(request, multi))
-        })
+        match notifier(&self.members()) {
+            Some(member) => member.runtime.cancel_shared(&self.queue, context),
+            None => self.queue.cancel(context, |_, _| Ok(())),
+        }
     }
 
     fn min_multi_recv(&self) -> usize {

@@ -142,10 +142,12 @@ impl Cntr {
         self.waker().inspect(|waker| waker.wake());
     }
 
-    /// Removes a region; the operations of peers on it stay counted.
-    pub(crate) fn remove_region(&self, key: u64, served: TargetCounters) {
+    /// Removes a region by `remove`; the operations of peers on it stay counted.
+    pub(crate) fn remove_region(&self, key: u64, remove: impl FnOnce() -> TargetCounters) {
         let mut state = self.lock();
         let State { regions, base, .. } = &mut *state;
+        // Under the lock: no reader finds the region gone and its operations not counted yet.
+        let served = remove();
         regions.retain(|&(known, flags)| {
             if known == key {
                 *base = base.plus(CounterValues::of_region(served, flags));

@@ -277,6 +277,10 @@ impl Cq {
             });
         }
         state.passed += u32::from(has_error);
+        if has_error && let Some(waker) = self.waker() {
+            // The engine shows the error no more: a sleeper would not learn of it.
+            waker.wake();
+        }
         match filled {
             0 if has_error => Err(Error::Available),
             0 => Err(Error::Again),

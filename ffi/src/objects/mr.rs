@@ -8,7 +8,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use ofi_xdp_core::{Access, TargetCounters};
+use ofi_xdp_core::Access;
 
 use crate::objects::cntr::Cntr;
 use crate::objects::domain::Domain;
@@ -91,10 +91,11 @@ impl MemoryRegion {
 
 impl ObjectOps for MemoryRegion {
     fn close(&self) -> Result<(), Error> {
-        let served: TargetCounters = self.domain.registry().remove(self.key);
         let counter = self.counter.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(counter) = counter {
-            counter.remove_region(self.key, served);
+        let remove = || self.domain.registry().remove(self.key);
+        match counter {
+            Some(counter) => counter.remove_region(self.key, remove),
+            None => _ = remove(),
         }
         Ok(())
     }

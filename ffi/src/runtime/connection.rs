@@ -100,7 +100,7 @@ impl Runtime {
             // An error means that the connection has ended before.
             let _ = engine.remove_peer(peer);
             engine.cancel_from(peer);
-            engine.discard_completions(peer, |part| _ = memory.finish_shared(part));
+            engine.discard_completions(peer, |part| memory.abandon_shared(part));
         });
         self.drive(&mut state, now, Budget::POST);
         self.wake(&mut state, None);

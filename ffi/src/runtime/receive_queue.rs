@@ -69,10 +69,9 @@ impl RecvQueue {
     }
 
     /// Sets the endpoints that report unreported releases.
-    pub(crate) fn set_notifiers(&self, notifiers: impl Iterator<Item = Option<Arc<Waker>>>) {
+    pub(crate) fn set_notifiers(&self, notifiers: Vec<Option<Arc<Waker>>>) {
         let mut state = self.lock();
-        state.notifiers.clear();
-        state.notifiers.extend(notifiers);
+        state.notifiers = notifiers;
         if self.has_unreported() {
             state.wake_notifiers();
         }
@@ -106,23 +105,26 @@ impl RecvQueue {
     }
 
     /// Removes the oldest receive with this context after `complete` has completed it. `complete`
-    /// takes its request, and whether it is a multi-receive buffer.
+    /// takes its request, and whether it is a multi-receive buffer. The caller holds the lock of
+    /// the runtime that it uses.
     ///
-    /// # Errors Those of `complete`; the receive keeps its position then.
+    /// # Errors
+    /// Those of `complete`; the receive keeps its position then.
     pub(crate) fn cancel(
         &self,
         context: Context,
         complete: impl FnOnce(RecvRequest, bool) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        // Completed without the lock, which comes after a runtime's. No engine has or gets a slice.
-        let cancelled = self.lock().queue.with_mut(|queue| queue.cancel(context));
-        let Some(cancelled) = cancelled else { return Ok(()) };
-        let completed = complete(cancelled.request(), cancelled.is_multi());
-        self.lock().queue.with_mut(|queue| match completed {
-            Ok(()) => queue.release(cancelled),
-            Err(_) => queue.restore(cancelled),
-        });
-        completed
+        // One lock throughout: a message that came meanwhile would miss a receive that stays.
+        self.lock().queue.with_mut(|queue| {
+            let Some(cancelled) = queue.cancel(context) else { return Ok(()) };
+            let completed = complete(cancelled.request(), cancelled.is_multi());
+            match completed {
+                Ok(()) => queue.release(cancelled),
+                Err(_) => queue.restore(cancelled),
+            }
+            completed
+        })
     }
 
     /// The free slots.

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Receives of a runtime from a shared receive context.
 //!
-//! In: new receives of the context, searches for stored messages. Out: completions of the receives
-//! that match here. Called by `endpoint::shared_rx`. Bound: the size of the context.
+//! In: new receives of the context, searches for stored messages, cancels. Out: completions of the
+//! receives that match here. Called by `endpoint::shared_rx`. Bound: the size of the context.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use ofi_xdp_core::{Budget, RecvRequest};
+use ofi_xdp_core::{Budget, Context, RecvRequest};
 
+use super::receive_queue::RecvQueue;
 use super::receive_source::SharedSource;
 use super::{Recv, Runtime, State};
 use crate::sys::clock::now;
@@ -72,18 +73,16 @@ impl Runtime {
         })
     }
 
-    /// Completes a receive that was cancelled in the shared context; `multi`: its buffer was a
-    /// multi-receive buffer.
+    /// Cancels the oldest receive of the shared context with this `context` that has met no
+    /// endpoint yet, and completes it here.
     ///
     /// # Errors
-    /// [`Error::Again`] when all receive slots are in use.
-    pub(crate) fn complete_cancelled(
-        &self,
-        request: RecvRequest,
-        multi: bool,
-    ) -> Result<(), Error> {
+    /// [`Error::Again`] when all receive slots are in use; the receive stays.
+    pub(crate) fn cancel_shared(&self, queue: &RecvQueue, context: Context) -> Result<(), Error> {
         let mut state = self.lock();
-        state.engine.with_mut(|engine| engine.post_cancelled(request, multi))?;
+        state.engine.with_mut(|engine| {
+            queue.cancel(context, |request, multi| Ok(engine.post_cancelled(request, multi)?))
+        })?;
         self.wake(&mut state, None);
         Ok(())
     }

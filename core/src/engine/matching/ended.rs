@@ -89,6 +89,27 @@ impl Matcher<'_> {
         self.ended.end_if_over();
     }
 
+    /// Goes on with the search to its end. Bound: the slots and the receives.
+    pub(crate) fn end_all_stored(&mut self, cx: &mut Ctx<'_>) {
+        while !self.ended.is_over() {
+            self.end_some(cx);
+        }
+    }
+
+    /// Frees the claimed messages of a removed peer, all of which have ended. Bound: the claimed
+    /// messages.
+    pub(super) fn discard_claimed_of(&mut self, peer: PeerId) {
+        let mut slot = self.claimed.head();
+        while slot.is_some() {
+            let next = List::next(&mut self.unexpected, slot);
+            if self.unexpected.message(slot).peer == peer {
+                self.claimed.remove(&mut self.unexpected, slot);
+                self.unexpected.release(slot);
+            }
+            slot = next;
+        }
+    }
+
     /// The connection of a stored message that waits for a receive has ended: an announced one is
     /// dropped, another one is an orphan if its sender is unnamed.
     fn end_stored_message(&mut self, cx: &Ctx<'_>, slot: StoredSlot) {

@@ -32,9 +32,14 @@ impl EndedSearch {
         }
     }
 
+    /// Whether nothing is left to look at.
+    pub(super) const fn is_over(&self) -> bool {
+        self.slots == 0 && self.recvs == 0
+    }
+
     /// The search is over if nothing is left.
     pub(super) fn end_if_over(&mut self) {
-        if (self.slots, self.recvs) == (0, 0) {
+        if self.is_over() {
             self.next = StoredSlot::NONE;
         }
     }

@@ -153,6 +153,7 @@ impl Matcher<'_> {
         each: impl FnMut(RecvId),
     ) {
         completions.discard_recvs(&mut self.recvs, peer, each);
+        self.discard_claimed_of(peer);
         // bound: the stored messages of the peer, all of which have ended
         loop {
             let slot = self.stored.first_of(&mut self.unexpected, peer);

@@ -13,7 +13,7 @@ use crate::engine::matching::Matcher;
 use crate::engine::send::Sender;
 use crate::peer::operation::{RECVS, RecvKind, RecvOp, StoredState, Unexpected};
 use crate::peer::slots::{RecvSlot, StoredSlot};
-use crate::{Context, Memory, OpError, Peek, PostError, RecvId, RecvRequest};
+use crate::{Memory, OpError, Peek, PostError, RecvId, RecvRequest};
 
 impl Matcher<'_> {
     /// See [`Engine::peek`](crate::Engine::peek).
@@ -58,7 +58,7 @@ impl Matcher<'_> {
         buffer: M::Buffer,
         memory: &mut M,
     ) -> Result<RecvId, PostError> {
-        let message = self.find_claimed(request.context).ok_or(PostError::NotClaimed)?;
+        let message = self.find_claimed(cx, &request).ok_or(PostError::NotClaimed)?;
         let op = RecvOp { request, ..RecvOp::default() };
         let slot = self.recvs.alloc_in(RECVS, op).ok_or(PostError::Again)?;
         let id = self.recv_id(slot);
@@ -81,7 +81,7 @@ impl Matcher<'_> {
         sender: &mut Sender<'_>,
         request: RecvRequest,
     ) -> Result<(), PostError> {
-        let message = self.find_claimed(request.context).ok_or(PostError::NotClaimed)?;
+        let message = self.find_claimed(cx, &request).ok_or(PostError::NotClaimed)?;
         let slot = self.begin_peek(request)?;
         self.claimed.remove(&mut self.unexpected, message);
         self.discard(cx, sender, slot, message);
@@ -139,13 +139,20 @@ impl Matcher<'_> {
         cx.completions.finish_recv(&mut self.recvs, slot);
     }
 
-    fn find_claimed(&mut self, context: Context) -> Option<StoredSlot> {
+    /// The message that was claimed with the context of `request`. Connected endpoints share an
+    /// engine: each finds those of its peer alone.
+    fn find_claimed(&mut self, cx: &Ctx<'_>, request: &RecvRequest) -> Option<StoredSlot> {
+        let peer = request.from.filter(|_| cx.config.named_peers_only);
+        let claimed = StoredState::Claimed(request.context);
         let mut slot = self.claimed.head();
         // bound: claimed messages
-        while slot.is_some() && self.unexpected.message(slot).state != StoredState::Claimed(context)
-        {
+        while slot.is_some() {
+            let message = self.unexpected.message(slot);
+            if message.state == claimed && peer.is_none_or(|peer| message.peer == peer) {
+                return Some(slot);
+            }
             slot = List::next(&mut self.unexpected, slot);
         }
-        (slot.is_some()).then_some(slot)
+        None
     }
 }

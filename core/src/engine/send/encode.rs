@@ -231,7 +231,12 @@ impl Sender<'_> {
                 Some(Gather { source: Source::Region(region), offset: start + offset, more })
             }
             ResponseData::Message(message, start) => {
-                self.find(message)?;
+                let op = self.find(message)?;
+                // It keeps its slot until its completion is polled, but the application may have
+                // learned of its end from a counter, and own the bytes again.
+                if self.ops[op].done {
+                    return None;
+                }
                 Some(Gather { source: Source::Op(message), offset: start + offset, more })
             }
             _ => None,

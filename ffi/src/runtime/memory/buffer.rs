@@ -176,6 +176,13 @@ impl Buffer {
         Self { usage: BufferUse::SharedSlice(id), ..self.from(offset) }
     }
 
+    /// Ends its use as a slice of a shared buffer, and returns that; `None` if it is no slice.
+    pub(super) const fn end_slice(&mut self) -> Option<SharedRecvId> {
+        let BufferUse::SharedSlice(id) = self.usage else { return None };
+        self.usage = BufferUse::InPlace;
+        Some(id)
+    }
+
     /// Bytes in all segments.
     #[inline]
     pub(crate) const fn len(&self) -> usize {

@@ -160,13 +160,21 @@ impl AppMemory {
         }
     }
 
-    /// Ends a slice of a shared multi-receive buffer; `None` for other receives.
+    /// Ends a slice of a shared multi-receive buffer at a read of its completion; `None` for other
+    /// receives.
     pub(crate) fn finish_shared(&mut self, slice: RecvId) -> Option<SliceCompletion> {
         let source = self.shared.as_ref()?;
-        let buffer = self.recvs.get_mut(slice.slot() as usize)?;
-        let BufferUse::SharedSlice(id) = buffer.usage else { return None };
-        buffer.usage = BufferUse::InPlace;
+        let id = self.recvs.get_mut(slice.slot() as usize)?.end_slice()?;
         Some(source.finish(id))
+    }
+
+    /// Ends a slice of a shared multi-receive buffer without a read of its completion.
+    pub(crate) fn abandon_shared(&mut self, slice: RecvId) {
+        let Some(source) = &self.shared else { return };
+        let buffer = self.recvs.get_mut(slice.slot() as usize);
+        if let Some(id) = buffer.and_then(Buffer::end_slice) {
+            source.abandon(id);
+        }
     }
 
     /// Takes no more receives from the shared context. Slices of its multi-receive buffers stay in
@@ -177,12 +185,7 @@ impl AppMemory {
 
     /// Ends all slices of shared multi-receive buffers: no more bytes are written there.
     pub(crate) fn end_shared(&mut self, source: &SharedSource) {
-        for buffer in &mut self.recvs {
-            if let BufferUse::SharedSlice(id) = buffer.usage {
-                buffer.usage = BufferUse::InPlace;
-                source.abandon(id);
-            }
-        }
+        self.recvs.iter_mut().filter_map(Buffer::end_slice).for_each(|id| source.abandon(id));
     }
 
     /// The address of the first byte of a receive.

@@ -201,7 +201,7 @@ fn a_notifier_is_woken_for_an_unreported_release() {
     let queue = Arc::new(RecvQueue::new(1, [1, 2]).unwrap());
     let mut source = source(&queue);
     let wakers = [(); 2].map(|()| Arc::new(Waker::new().unwrap()));
-    queue.set_notifiers([Some(Arc::clone(&wakers[0])), None].into_iter());
+    queue.set_notifiers(vec![Some(Arc::clone(&wakers[0])), None]);
     queue.push(&recv(1, None, 10), None, Some(1), false).unwrap();
     assert!(source.claim_shared_receive(&arrival(None, 10)).is_some());
     let is_readable = |waker: &Waker| {
@@ -214,7 +214,7 @@ fn a_notifier_is_woken_for_an_unreported_release() {
     assert!(is_readable(&wakers[0]));
     // It keeps its slot until then, and a later notifier is woken too.
     assert_eq!(queue.room(), 0);
-    queue.set_notifiers([Some(Arc::clone(&wakers[1]))].into_iter());
+    queue.set_notifiers(vec![Some(Arc::clone(&wakers[1]))]);
     assert!(is_readable(&wakers[1]));
 }
 
@@ -268,7 +268,7 @@ fn a_slice_without_a_queue_is_open_until_it_ends() {
     let mut counter = SharedSource::new(Arc::clone(&queue), CompletionPolicy::None);
     for (round, readers) in [(0, 1), (1, 0)] {
         let id = SharedRecvId::new(0, round);
-        queue.set_notifiers((0..readers).map(|_| None));
+        queue.set_notifiers((0..readers).map(|_| None).collect());
         queue.push(&recv(1, None, 20), None, Some(1), false).unwrap();
         assert!(
             counter.claim_shared_receive(&arrival(None, 10)).is_some_and(|(part, _)| part.signal)

@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `fi_endpoint(3)`, section "Shared contexts", `fi_srx_context`, `fi_stx_context`.
 
+mod members;
 mod multi_recv;
 mod shared;
 
 use anyhow::{Context as _, Result, bail, ensure};
 
+use self::members::{
+    a_multi_receive_buffer_outlives_a_connected_endpoint,
+    endpoints_come_and_go_while_messages_arrive,
+};
 use self::multi_recv::{
     a_multi_receive_buffer_is_given_back_to_an_endpoint_with_a_queue,
     a_multi_receive_buffer_outlives_its_endpoints, a_multi_receive_buffer_serves_every_endpoint,
@@ -35,6 +40,8 @@ tests! { "fi_srx_context":
     a_multi_receive_buffer_outlives_its_endpoints
     a_multi_receive_buffer_waits_for_the_end_of_a_close
     a_multi_receive_buffer_is_given_back_to_an_endpoint_with_a_queue
+    a_multi_receive_buffer_outlives_a_connected_endpoint
+    endpoints_come_and_go_while_messages_arrive
     a_cancelled_receive_is_reported
     a_peek_sees_the_messages_of_every_endpoint
     a_full_context_says_again

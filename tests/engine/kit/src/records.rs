@@ -9,7 +9,7 @@
 #![allow(clippy::expect_used, reason = "see above")]
 
 use ofi_xdp_core::wire::{
-    Envelope, HEADER_LEN, Handshake, ReadRequestRecord, put_message, put_read_request,
+    Envelope, HEADER_LEN, Handshake, ReadRequestRecord, put_fin, put_message, put_read_request,
     put_read_response, put_rts, put_segment, put_write,
 };
 use ofi_xdp_core::{Msn, OpId, PeerId, Psn, Remote};
@@ -95,6 +95,21 @@ pub fn read_request(op: u32, remote: Remote, len: u32) -> Vec<u8> {
     let op = OpId::from_bits(op);
     let request = ReadRequestRecord { op, remote, rendezvous: false, offset: 0, len, last: true };
     record(|into| put_read_request(into, &request))
+}
+
+/// A request for `len` bytes of an announced message, from `offset` on.
+#[must_use]
+pub fn rendezvous_request(op: u32, handle: u64, offset: u64, len: u32) -> Vec<u8> {
+    let remote = Remote { key: handle, address: offset };
+    let op = OpId::from_bits(op);
+    let request = ReadRequestRecord { op, remote, rendezvous: true, offset, len, last: true };
+    record(|into| put_read_request(into, &request))
+}
+
+/// The end of an announced message of which `bytes` have arrived.
+#[must_use]
+pub fn fin(handle: u64, bytes: u64) -> Vec<u8> {
+    record(|into| put_fin(into, handle, bytes))
 }
 
 /// A successful response.
