@@ -127,6 +127,31 @@ fn root_every_pair_of_modes_echoes_multi_buffer_packets() {
     pair_on(&hosts, Mode::Copy, Mode::Skb, V6);
 }
 
+/// One wake-up sends 32 frames where the kernel copies them, and a flush makes 8 of them.
+#[test]
+fn root_frames_that_a_flush_leaves_in_the_ring_leave_with_the_next_receive() {
+    if skipped() {
+        return;
+    }
+    for mode in [Mode::Skb, Mode::Copy] {
+        let hosts = Hosts::new();
+        let mut client = hosts.open(0, V4[0], mode);
+        let mut server = hosts.open(1, V4[1], Mode::Skb);
+        learn_hops(&mut client, &mut server);
+        assert!(!client.has_untaken());
+        let peer = to(0, server.local_addr());
+        for number in 0..8 * 32 + 1 {
+            send(&mut client, peer, &packet(number, 64));
+        }
+        client.flush().unwrap();
+        assert!(client.has_untaken(), "{mode}: {:?}", client.stats());
+        eventually("the ring is empty", || {
+            client.receive(now(), 64, &mut |_| {}).unwrap();
+            !client.has_untaken()
+        });
+    }
+}
+
 /// All lengths around the limits where a packet takes one frame more.
 #[test]
 fn root_multi_buffer_packets_of_every_length_arrive() {

@@ -30,6 +30,7 @@ mod shared_receives;
 mod side;
 pub(crate) mod statistics;
 mod thread_turns;
+mod tx_retry;
 mod wakers;
 
 #[cfg(test)]
@@ -56,6 +57,7 @@ use crate::runtime::memory::AppMemory;
 use crate::runtime::peer_link::PeerLinks;
 use crate::runtime::peers::PeerMap;
 use crate::runtime::receive_source::SharedSource;
+use crate::runtime::tx_retry::TxRetry;
 use crate::sys::abi;
 use crate::sys::clock::{earlier, now};
 use crate::sys::errno::Error;
@@ -121,16 +123,19 @@ struct State {
     failed: bool,
     /// Sends that the application wants cancelled.
     cancelled: CancelledSends,
+    /// When the port sends the frames that the kernel has left in its ring.
+    tx_retry: TxRetry,
 }
 
 impl State {
     /// The latest time of the next progress call, unless a packet arrives earlier. At once if the
-    /// port holds packets that no descriptor reports.
+    /// port holds packets that no descriptor reports; soon if frames wait to be sent.
     fn due(&self) -> Option<Instant> {
         if self.port.has_more() {
             return Some(Instant::ZERO);
         }
-        earlier(self.engine.with(|engine| engine.poll_at()), self.links.opens_until())
+        let timer = self.engine.with(|engine| engine.poll_at());
+        earlier(earlier(timer, self.links.opens_until()), self.tx_retry.at())
     }
 
     /// Copies of the port's descriptors, to sleep on without the lock. Without descriptors there
@@ -216,6 +221,7 @@ impl Runtime {
             wakers,
             failed,
             cancelled,
+            tx_retry: TxRetry::default(),
         };
         Ok(Arc::new(Self {
             state: Mutex::new(state),
@@ -254,10 +260,13 @@ impl Runtime {
         }
     }
 
-    /// Waits for acknowledgements, then sends close notifications. Afterwards no application memory
-    /// is accessed any more.
+    /// Waits for acknowledgements and for frames in the ring, then sends close notifications.
+    /// Afterwards no application memory is accessed any more.
     pub(crate) fn close(&self) {
-        let has_work = |state: &State| state.engine.with(|engine| engine.has_work());
+        // Frames in a ring are lost with its socket.
+        let has_work = |state: &State| {
+            state.engine.with(|engine| engine.has_work()) || state.port.has_untaken()
+        };
         let mut state = self.linger_while(now().after(LINGER), has_work);
         let now = now();
         let State { engine, port, .. } = &mut *state;
@@ -363,11 +372,11 @@ impl Runtime {
     }
 
     fn move_packets(state: &mut State, now: Instant, budget: Budget) -> Progress {
-        let State { engine, port, memory, failed, slept, .. } = state;
+        let State { engine, port, memory, failed, slept, tx_retry, .. } = state;
         if budget.rx_packets > 0 && mem::take(slept) {
             engine.with_mut(|engine| engine.awake(now));
         }
-        engine.with_mut(|engine| match drive(engine, port, memory, now, budget) {
+        let progress = engine.with_mut(|engine| match drive(engine, port, memory, now, budget) {
             Ok(progress) => {
                 let moved = progress != Progress::default();
                 if moved || budget.rx_packets > 0 {
@@ -383,7 +392,9 @@ impl Runtime {
                 }
                 Progress::default()
             }
-        })
+        });
+        tx_retry.record(now, port.has_untaken());
+        progress
     }
 
     // After a panic the state is consistent enough to be dropped.

@@ -2,9 +2,13 @@
 //! Packets that a call leaves in the port are due at once. Polls without a packet count as
 //! unproductive. A connection that was accepted opens in time, or ends.
 
+use std::net::SocketAddr;
+use std::process::Command;
+
 use nix::poll::PollTimeout;
+use nix::sched::{CloneFlags, unshare};
 use ofi_xdp_core::{CompletionGroup, Context, Destination, PeerId, Transmit, Transmitted};
-use ofi_xdp_datapath::PortConfig;
+use ofi_xdp_datapath::{Mode, PortConfig};
 
 use super::*;
 use crate::runtime::memory::Buffer;
@@ -36,12 +40,22 @@ pub(crate) fn endpoint_of(thread: &Arc<Wait>) -> (Arc<Runtime>, Arc<Waker>) {
 
 /// A runtime without a progress thread, perhaps for connected endpoints.
 fn runtime(config: Config, is_connected: bool, thread: &Arc<Wait>) -> (Arc<Runtime>, Arc<Waker>) {
+    runtime_on(port(), config, is_connected, thread)
+}
+
+/// A runtime as [`runtime`] makes it, on `port`.
+fn runtime_on(
+    port: HybridPort,
+    config: Config,
+    is_connected: bool,
+    thread: &Arc<Wait>,
+) -> (Arc<Runtime>, Arc<Waker>) {
     let waker = || Arc::new(Waker::new().unwrap());
     let reader = waker();
     let wakers = Wakers::new(Alarm::new(thread).unwrap());
     let runtime = Runtime::start(RuntimeConfig {
         config,
-        port: &mut Some(Box::new(port())),
+        port: &mut Some(Box::new(port)),
         av: Arc::new(AddressTable::new(0)),
         endpoint: Attachment { is_connected, ..Attachment::default() },
         wakers,
@@ -103,6 +117,93 @@ fn packets_left_by_a_call_are_due_at_once() {
         endpoint.poll_sources(&[], None);
     }
     assert_eq!(endpoint.due(), None);
+}
+
+#[test]
+fn frames_left_in_a_ring_are_due_until_a_call_finds_none() {
+    let (endpoint, _) = endpoint();
+    let time = now();
+    endpoint.lock().tx_retry.record(time, true);
+    let due = endpoint.due().unwrap();
+    assert!(due > time && due <= time.after(Duration::from_millis(1)));
+    // This port has no ring.
+    endpoint.poll_sources(&[], None);
+    assert_eq!(endpoint.due(), None);
+}
+
+/// The host at the other end of the link of [`port_on_link`].
+const NEIGHBOUR: &str = "198.18.0.2:7000";
+
+/// A port over a link, in a network namespace of the calling thread. The host at the other end
+/// takes no packet.
+fn port_on_link() -> HybridPort {
+    unshare(CloneFlags::CLONE_NEWNET).unwrap();
+    for command in [
+        "link add veth0 type veth peer name veth1",
+        "addr add 198.18.0.1/24 dev veth0",
+        "link set veth0 up",
+        "link set veth1 up",
+        "neigh replace 198.18.0.2 lladdr 02:00:00:00:00:02 dev veth0 nud permanent",
+    ] {
+        assert!(Command::new("ip").args(command.split(' ')).status().unwrap().success());
+    }
+    let mut config = PortConfig::new("198.18.0.1:0".parse().unwrap(), 4);
+    config.mode = Mode::Skb;
+    HybridPort::open(&config).unwrap()
+}
+
+/// Sends `count` packets with one flush, which leaves those in the ring that its wake-ups do not
+/// send.
+fn send_burst(port: &mut HybridPort, count: usize) {
+    let address: SocketAddr = NEIGHBOUR.parse().unwrap();
+    let to = Destination { peer: PeerId::new(0, 0), address: address.into() };
+    for _ in 0..count {
+        let packet = |packet: &mut [u8]| {
+            packet[..64].fill(0);
+            Some(Transmit { len: 64, to, receive_max: 1472 })
+        };
+        assert_eq!(port.transmit(packet), Ok(Transmitted::Sent));
+    }
+    port.flush().unwrap();
+}
+
+/// More packets than the wake-ups of a flush send where the kernel copies frames.
+const BURST: usize = 8 * 32 + 1;
+
+fn frames_left_in_a_ring_are_due() {
+    let mut port = port_on_link();
+    // The route is known after the first packets.
+    assert!((0..1000).any(|_| {
+        send_burst(&mut port, 1);
+        port.receive(now(), 1, &mut |_| {}).unwrap();
+        port.stats().xsk_transmitted > 0
+    }));
+    let config = Config { peers: 4, datagrams: true, ..Config::new(ofi_xdp_checksum::crc32c) };
+    let (endpoint, _) = runtime_on(port, config, false, &Arc::new(Wait::new().unwrap()));
+    assert_eq!(endpoint.due(), None);
+    send_burst(&mut endpoint.lock().port, BURST);
+    let time = now();
+    endpoint.drive(&mut endpoint.lock(), time, Budget::POST);
+    let due = endpoint.due().expect("the rest has to be sent");
+    assert!(due > time && due <= time.after(Duration::from_millis(1)));
+    endpoint.poll_sources(&[], None);
+    assert!(!endpoint.lock().port.has_untaken());
+    assert_eq!(endpoint.due(), None);
+    // More than one poll sends.
+    send_burst(&mut endpoint.lock().port, 3 * BURST);
+    endpoint.close();
+    assert!(!endpoint.lock().port.has_untaken(), "none is left at the end");
+}
+
+#[test]
+fn root_frames_left_in_a_ring_are_due_soon() {
+    let unprivileged = !nix::unistd::geteuid().is_root();
+    if std::env::var("OFI_XDP_UNPRIVILEGED").is_ok_and(|it| it == "skip") && unprivileged {
+        println!("SKIPPED: needs CAP_SYS_ADMIN, CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF");
+        return;
+    }
+    // The thread has a network namespace of its own.
+    std::thread::spawn(frames_left_in_a_ring_are_due).join().unwrap();
 }
 
 #[test]

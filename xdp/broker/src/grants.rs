@@ -86,8 +86,8 @@ pub(crate) struct GrantManager {
     addresses: AddressMonitor,
     /// Whether an address has changed since the last check of all grants.
     addresses_changed: bool,
-    /// The counters page of each interface that has had a grant, by the interface's index. All
-    /// clients of the interface get the same page, so they cannot collect pages.
+    /// The counters page of each interface that has had a grant, by the interface's index, as long
+    /// as the interface exists. All clients of it get the same page, so they cannot collect pages.
     counters_pages: HashMap<u32, CountersPage>,
 }
 
@@ -166,7 +166,7 @@ impl GrantManager {
         }
         self.programs.drop_detached();
         let steer = (request.steer, rule.steering);
-        let counters_page = self.counters_page(request.interface)?;
+        let counters_page = self.counters_page(request.interface, &all)?;
         let mut lease = self.open(SocketRequest { queues, ..request }, time)?;
         let queue_id = QueueId { interface: request.interface, queue: lease.socket().queue() };
         let (rule, unsteered_reason) = match self.record(steer, queue_id, address) {
@@ -200,8 +200,11 @@ impl GrantManager {
         wanted.then(|| self.rules.add(rule)).transpose()
     }
 
-    /// The descriptor of the counters page of `interface`.
-    fn counters_page(&mut self, interface: u32) -> Result<OwnedFd, String> {
+    /// The descriptor of the counters page of `interface`, one of `all`. Pages of former interfaces
+    /// are dropped: the kernel gives each new one another index, and the counters of one that is
+    /// gone no longer change.
+    fn counters_page(&mut self, interface: u32, all: &[InterfaceInfo]) -> Result<OwnedFd, String> {
+        self.counters_pages.retain(|index, _| all.iter().any(|one| one.index == *index));
         let failed = |error| format!("make a page of memory: {error}");
         let page = match self.counters_pages.entry(interface) {
             Entry::Occupied(page) => page.into_mut(),
@@ -391,6 +394,24 @@ mod tests {
             Err(GrantError::No(reason)) => reason,
             other => panic!("{other:?}"),
         }
+    }
+
+    #[test]
+    fn the_counters_page_of_an_interface_lasts_as_long_as_the_interface() {
+        let mut grants = grants("");
+        let sample = interfaces().unwrap().swap_remove(0);
+        let mut page = |index, existing: &[u32]| {
+            let all = existing.iter().map(|&index| InterfaceInfo { index, ..sample.clone() });
+            let page = grants.counters_page(index, &all.collect::<Vec<_>>()).unwrap();
+            (rustix::fs::fstat(page).unwrap().st_ino, grants.counters_pages.len())
+        };
+        let (first, _) = page(7, &[7]);
+        assert_eq!(page(8, &[7, 8]).1, 2);
+        assert_eq!(page(7, &[7, 8]), (first, 2));
+        for index in 9..20 {
+            assert_eq!(page(index, &[7, index]).1, 2);
+        }
+        assert_eq!(page(7, &[7]), (first, 1));
     }
 
     #[test]

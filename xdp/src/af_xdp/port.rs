@@ -233,6 +233,13 @@ impl XskPort {
         self.rings.has_received()
     }
 
+    /// Whether frames stay in the tx ring until a call wakes the kernel again, as the next receive
+    /// does. A zero-copy driver takes the frames by itself once it is awake.
+    #[inline]
+    pub(crate) fn has_untaken(&self) -> bool {
+        self.untaken > 0 && self.mode != XskMode::Zerocopy
+    }
+
     /// Hands at most `budget` packets to `sink`, and returns how many. No system call, unless the
     /// kernel asks for a wake-up.
     ///

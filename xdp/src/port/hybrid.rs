@@ -181,6 +181,14 @@ impl HybridPort {
         self.udp.has_more()
     }
 
+    /// Whether the kernel has left frames in the ring of an `AF_XDP` socket, as while the device's
+    /// queue is full. [`Port::receive`] offers them again; no descriptor tells when.
+    #[inline]
+    #[must_use]
+    pub fn has_untaken(&self) -> bool {
+        self.xdp.as_ref().is_some_and(|xdp| xdp.sockets.has_untaken())
+    }
+
     /// Disarms the wakeup descriptor, so that no packet pays for it.
     pub fn disarm(&mut self) {
         if self.wakeup_set.is_armed() {

@@ -8,9 +8,12 @@
 //!
 //! The kernel socket does not tell the queue of a packet. The program counts a packet before the
 //! socket has it, so as many of the next packets are taken for packets of another queue. Packets
-//! that take the kernel's path for another reason may be taken for one of them: the request that
-//! follows costs one packet, and the sender ignores it.
+//! that take the kernel's path for another reason may be taken for one of them. Their sender would
+//! leave a queue that may be the right one, so a packet that comes by our queues as far as the rule
+//! of the card is known is passed over. Without a rule the request moves its sender for no
+//! gain, and the queue that it arrives by decides about the next request.
 
+use std::mem;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -30,6 +33,11 @@ const EXPECTED_MAX: u64 = 1 << 10;
 
 /// Packets of other queues after which the port says so, if they are the most.
 const SAID_FROM: u64 = 1 << 12;
+
+/// Rounds that contradict the rule of the card, without a packet that follows it, until it counts
+/// as wrong. A round ends when the kernel socket is empty. One alone may do so by chance: a packet
+/// of another queue is counted, and is not in the socket yet.
+const CONTRADICTIONS_MAX: u8 = 8;
 
 /// Pause between two questions to the driver (10 s).
 const ASK_PAUSE_NANOS: u64 = 10_000_000_000;
@@ -62,8 +70,13 @@ struct KnownRule {
     hash: Option<CardHash>,
     /// The question for it.
     question: Option<Question<Option<CardHash>>>,
-    /// The rule has led a packet to another queue than it says, and is to be asked for again.
+    /// The rule may lead packets to other queues than it says, and is to be asked for again.
     is_outdated: bool,
+    /// Since the kernel socket was empty, a packet was passed over that comes by one of our queues
+    /// according to the rule.
+    has_passed: bool,
+    /// Rounds that contradicted the rule since a packet followed it.
+    contradictions: u8,
     /// Time from which the driver may be asked again.
     ask_at: Instant,
 }
@@ -110,13 +123,15 @@ impl OtherQueue {
     /// The source port that is wanted for the sender `from` of the next packet of the kernel
     /// socket. Counts the packet in `taken` if it came by another queue.
     pub(super) fn wanted(&mut self, from: PeerAddress, taken: &mut u64) -> WantedPort {
-        if self.expected == 0 {
+        let Self { card, ours, .. } = self;
+        let local = self.local.into();
+        if self.expected == 0 || card.rule.passes(from, local, ours) {
             return WantedPort::KEEP;
         }
         self.expected -= 1;
         *taken += 1;
-        let other = WantedPort::other(self.card.queues);
-        self.card.rule.wanted(from, self.local.into(), &self.ours).unwrap_or(other)
+        let other = WantedPort::other(card.queues);
+        card.rule.wanted(from, local, ours).unwrap_or(other)
     }
 
     /// Says once that most packets come by other queues, and what would help. Returns whether it
@@ -149,9 +164,11 @@ impl OtherQueue {
         self.card.filters
     }
 
-    /// The kernel socket is empty: what is expected still was dropped there.
+    /// The kernel socket is empty: what is expected still was dropped there, or was among the
+    /// packets that were passed over.
     pub(super) fn emptied(&mut self) {
-        self.expected = 0;
+        let is_left = mem::take(&mut self.expected) > 0;
+        self.card.rule.end_round(is_left);
     }
 }
 
@@ -161,7 +178,15 @@ impl KnownRule {
         let reader = reader.map(Arc::new);
         let hash = reader.as_deref().and_then(read);
         let ask_at = Instant::ZERO.after_nanos(ASK_PAUSE_NANOS);
-        Self { reader, hash, question: None, is_outdated: false, ask_at }
+        Self {
+            reader,
+            hash,
+            question: None,
+            is_outdated: false,
+            has_passed: false,
+            contradictions: 0,
+            ask_at,
+        }
     }
 
     /// Asks the driver. Without memory for the thread the next attempt follows after the pause.
@@ -181,22 +206,43 @@ impl KnownRule {
         }
     }
 
+    /// Whether packets of `from` arrive by one of our queues, as far as the rule is known. Then the
+    /// kernel most likely has this one for another reason.
+    fn passes(&mut self, from: PeerAddress, local: PeerAddress, ours: &QueueList) -> bool {
+        let Some(hash) = &self.hash else { return false };
+        let passes = ours.contains(hash.rss().queue(from, local));
+        if passes {
+            self.has_passed = true;
+        } else {
+            self.contradictions = 0;
+        }
+        passes
+    }
+
+    /// The kernel socket is empty. `is_left`: a packet of another queue was not found. It may be
+    /// one that was passed over: the card follows another rule. That is asked for, and unknown once
+    /// it has happened often.
+    fn end_round(&mut self, is_left: bool) {
+        if !mem::take(&mut self.has_passed) || !is_left {
+            return;
+        }
+        self.is_outdated = true;
+        self.contradictions += 1;
+        if self.contradictions >= CONTRADICTIONS_MAX {
+            self.contradictions = 0;
+            self.hash = None;
+        }
+    }
+
     /// The source port by which packets of `from` arrive at the first one of our queues; the
-    /// present one where the card hashes no ports. `None` where that is unknown. So it is where the
-    /// rule says that this packet should have arrived by one of them: the card follows another
-    /// rule, or the packet did not come by another queue.
+    /// present one where the card hashes no ports. `None` where that is unknown.
     fn wanted(
-        &mut self,
+        &self,
         from: PeerAddress,
         local: PeerAddress,
         ours: &QueueList,
     ) -> Option<WantedPort> {
         let rss = self.hash.as_ref()?.rss();
-        if ours.contains(rss.queue(from, local)) {
-            self.hash = None;
-            self.is_outdated = true;
-            return None;
-        }
         match rss.fields {
             HashFields::Addresses => Some(WantedPort::KEEP),
             HashFields::Ports => {
@@ -287,14 +333,53 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_that_a_packet_contradicts_is_asked_for_again_and_not_at_once() {
+    fn a_packet_on_the_right_queue_is_passed_over_and_the_next_one_decides() {
         let hash = CardHash::known(HashFields::Ports, &[0, 1, 2, 3]);
         let mut other_queue = with(Some(hash.clone()));
+        let (right, wrong) = (from(port(&hash, true)), from(port(&hash, false)));
+        for _ in 0..3 * CONTRADICTIONS_MAX {
+            let mut taken = 0;
+            other_queue.expected = 1;
+            assert_eq!(other_queue.wanted(right, &mut taken), WantedPort::KEEP);
+            assert_eq!(taken, 0);
+            assert!(other_queue.wanted(wrong, &mut taken).bits() >= SOURCE_FIRST);
+            assert_eq!(taken, 1);
+            other_queue.emptied();
+        }
+        assert!(other_queue.card.rule.hash.is_some());
+    }
+
+    #[test]
+    fn a_round_that_contradicts_the_rule_by_chance_leaves_it() {
+        let hash = CardHash::known(HashFields::Ports, &[0, 1, 2, 3]);
+        let mut other_queue = with(Some(hash.clone()));
+        let (right, wrong) = (from(port(&hash, true)), from(port(&hash, false)));
+        for _ in 0..3 * CONTRADICTIONS_MAX {
+            // The packet of another queue is late.
+            for sender in [right, wrong] {
+                other_queue.expected = 1;
+                other_queue.wanted(sender, &mut 0);
+                other_queue.emptied();
+            }
+            assert!(other_queue.card.rule.is_outdated, "it is asked for again");
+        }
+        assert!(other_queue.card.rule.hash.is_some());
+    }
+
+    #[test]
+    fn a_rule_that_packets_contradict_is_asked_for_again_and_not_at_once() {
+        let hash = CardHash::known(HashFields::Ports, &[0, 1, 2, 3]);
+        let mut other_queue = with(Some(hash.clone()));
+        let sender = from(port(&hash, true));
         let mut contradict = |now: u64, rule: Option<CardHash>| {
             other_queue.card.rule.hash = rule;
+            for _ in 0..CONTRADICTIONS_MAX {
+                other_queue.expected = 1;
+                other_queue.wanted(sender, &mut 0);
+                other_queue.emptied();
+            }
             other_queue.expected = 1;
-            let wanted = other_queue.wanted(from(port(&hash, true)), &mut 0);
-            assert_eq!(wanted, WantedPort::other(4));
+            assert_eq!(other_queue.wanted(sender, &mut 0), WantedPort::other(4));
             assert!(other_queue.card.rule.hash.is_none() && other_queue.card.rule.is_outdated);
             other_queue.refresh(Instant::from_nanos(now));
             let is_outdated = other_queue.card.rule.is_outdated;

@@ -97,6 +97,12 @@ impl XskPorts {
         self.iter().any(XskPort::has_received)
     }
 
+    /// Whether frames stay in a tx ring until the next receive.
+    #[inline]
+    pub(super) fn has_untaken(&self) -> bool {
+        self.iter().any(XskPort::has_untaken)
+    }
+
     /// Hands at most `budget` packets to `sink`, and returns how many.
     ///
     /// # Errors

@@ -61,6 +61,12 @@ impl GsoBatch {
         few || !self.uses_gso()
     }
 
+    /// The packets of `bytes`, which are the batch's. An empty packet is alone in its batch.
+    pub(super) fn packets<'a>(&self, bytes: &'a [u8]) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+        let empty: Option<&[u8]> = (self.segment == 0).then_some(&[]);
+        bytes.chunks(self.segment.max(1)).chain(empty)
+    }
+
     /// Removes the first packet, and returns its range of bytes.
     fn pop_front(&mut self) -> std::ops::Range<usize> {
         let first = self.start..self.start + self.segment.min(self.length);
@@ -140,13 +146,14 @@ impl GsoBatches {
         self.used += len;
     }
 
-    /// Whether the packet belongs to the last batch.
+    /// Whether the packet belongs to the last batch. An empty one does not, as the bytes of a batch
+    /// would not show it.
     pub(super) fn continues(&self, transmit: Transmit) -> bool {
         let Transmit { len, to, receive_max } = transmit;
         self.unbatched_left == 0
             && self.batches.last().is_some_and(|batch| {
                 (batch.to, batch.receive_max) == (to, receive_max)
-                    && len <= batch.segment
+                    && (1..=batch.segment).contains(&len)
                     && batch.length == batch.segment * usize::from(batch.count)
                     && batch.count < self.segments_max
                     && batch.length + len <= BATCH_BYTES_MAX
@@ -228,7 +235,7 @@ mod tests {
         }
         let mut out = Vec::new();
         batches.drain(|batch, bytes| {
-            let packets: Vec<usize> = bytes.chunks(batch.segment).map(<[u8]>::len).collect();
+            let packets: Vec<usize> = batch.packets(bytes).map(<[u8]>::len).collect();
             assert_eq!(packets.len(), usize::from(batch.count));
             out.push((batch.to.address.port(), packets));
         });
@@ -244,6 +251,13 @@ mod tests {
     fn a_shorter_packet_ends_a_batch_and_a_longer_one_starts_one() {
         let packets = [(100, 1), (100, 1), (60, 1), (60, 1), (100, 1)];
         let batches = [(1, vec![100, 100, 60]), (1, vec![60]), (1, vec![100])];
+        assert_eq!(joined(&packets, 64), batches);
+    }
+
+    #[test]
+    fn an_empty_packet_has_a_batch_of_its_own() {
+        let packets = [(100, 1), (0, 1), (100, 1), (0, 1), (0, 1), (0, 1), (100, 1)];
+        let batches = packets.map(|(len, port)| (port, vec![len]));
         assert_eq!(joined(&packets, 64), batches);
     }
 
@@ -404,7 +418,7 @@ mod tests {
         /// All queued packets come out in order, byte for byte.
         #[test]
         fn nothing_is_lost_or_reordered(
-            packets in prop::collection::vec((1..200_usize, 1..4_u16), 0..64),
+            packets in prop::collection::vec((0..200_usize, 1..4_u16), 0..64),
             segments_max in 1..64_usize,
         ) {
             let mut batches = GsoBatches::new(segments_max).unwrap();
@@ -414,7 +428,7 @@ mod tests {
             }
             let mut out = Vec::new();
             batches.drain(|batch, bytes| {
-                for packet in bytes.chunks(batch.segment) {
+                for packet in batch.packets(bytes) {
                     out.push((packet.to_vec(), batch.to.address.port()));
                 }
             });

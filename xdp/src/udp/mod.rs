@@ -320,9 +320,7 @@ impl UdpPort {
                     Ok(()) => return,
                 }
             }
-            // A batch of an empty packet has that one.
-            let empty: Option<&[u8]> = (batch.segment == 0).then_some(&[]);
-            for packet in bytes.chunks(batch.segment.max(1)).chain(empty) {
+            for packet in batch.packets(bytes) {
                 stats.udp_sends += 1;
                 // The error may belong to an earlier packet (ICMP); this packet has not left.
                 if sender.is_none()

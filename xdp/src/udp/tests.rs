@@ -82,6 +82,18 @@ fn gso_batches_arrive_as_packets_without_gro() {
 }
 
 #[test]
+fn empty_packets_arrive_each() {
+    for sizes in [[100, 0].as_slice(), &[0, 0, 0], &[1408, 1408, 0, 1408, 0]] {
+        let (mut left, mut right) = (port("127.0.0.1"), port("127.0.0.1"));
+        right.deliver_empty();
+        send_all(&mut left, right.local_addr(), sizes);
+        let packets = receive_all(&mut right, sizes.len(), 64);
+        let arrived: Vec<_> = packets.iter().map(|packet| packet.0.len()).collect();
+        assert_eq!(arrived, sizes);
+    }
+}
+
+#[test]
 fn nothing_to_send_gives_the_buffer_back() {
     let mut port = port("127.0.0.1");
     assert_eq!(port.transmit(|_| None), Transmitted::Nothing);

@@ -60,7 +60,10 @@ const DATAPATH: &[Layer] = &[
         "af_xdp",
         &["lease", "xsk", "tier", "host", "headers", "mtu.rs", "error.rs", "stats.rs", "config.rs"],
     ),
-    ("lease", &["steering", "xsk", "tier", "headers", "error.rs", "config.rs", "fork.rs"]),
+    (
+        "lease",
+        &["steering", "xsk", "tier", "headers", "error.rs", "config.rs", "clock.rs", "fork.rs"],
+    ),
     ("xsk", &["tier", "error.rs", "stats.rs", "config.rs", "fork.rs"]),
     ("tier", &["host", "config.rs"]),
     ("host", &["ethtool", "headers", "mtu.rs", "error.rs", "config.rs"]),

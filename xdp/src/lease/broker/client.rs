@@ -3,7 +3,8 @@
 //!
 //! In: a [`SocketRequest`], the broker's path and the endpoint's kernel socket. Out: a [`Lease`].
 //! Caller: `af_xdp/open.rs`, while a port opens. Bounds: [`TIMEOUT`] to connect, to be admitted and
-//! for each answer, [`BIND_TRIES`] attempts while the queues are busy.
+//! for each answer, [`BIND_TRIES`] attempts while the queues are busy. A time limit of a socket
+//! makes signals end its calls, also with `SA_RESTART` (signal(7)), so these are made again.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -24,6 +25,7 @@ use socket2::{Domain, SockAddr, Socket, Type};
 use super::connection::BrokerConnection;
 use super::counters_page::CountersReader;
 use super::message::{REPLY_BYTES, Reply, Status};
+use crate::clock::now;
 use crate::error::BrokerError;
 use crate::lease::request::SocketRequest;
 use crate::lease::socket_lease::Lease;
@@ -31,9 +33,7 @@ use crate::xsk::socket::{BIND_PAUSE, BIND_TRIES, XskSocket};
 
 /// Time limit for connecting, and for each answer.
 const TIMEOUT: Duration = Duration::from_secs(2);
-/// Number of attempts to send a request, [`ADMISSION_PAUSE`] apart: [`TIMEOUT`] in all.
-const ADMISSION_TRIES: u32 = 2000;
-/// Pause before the next attempt.
+/// Longest pause before the next attempt to send a request.
 const ADMISSION_PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
 
 /// Sends `request` to the broker at `path`, with the kernel socket of the endpoint.
@@ -72,13 +72,33 @@ pub(crate) fn ask(
     Err(unknown_answer())
 }
 
-/// Connects to `path`. The socket has [`TIMEOUT`], which also limits the wait for a place in the
-/// listener's queue (unix(7), `SO_SNDTIMEO`).
+/// Makes a call again while signals end it, for [`TIMEOUT`] in all. `call` gets the time that is
+/// left.
+fn uninterrupted<T>(mut call: impl FnMut(Duration) -> io::Result<T>) -> io::Result<T> {
+    let deadline = now().after(TIMEOUT);
+    let mut left = TIMEOUT;
+    // bound: the deadline
+    while !left.is_zero() {
+        match call(left) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            result => return result,
+        }
+        left = deadline.since(now());
+    }
+    Err(io::ErrorKind::TimedOut.into())
+}
+
+/// Connects to `path`. The socket's time limit also limits the wait for a place in the listener's
+/// queue (unix(7), `SO_SNDTIMEO`). A call that a signal has ended there leaves the socket as it
+/// was.
 fn connect(path: &Path) -> io::Result<UnixStream> {
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
-    socket.set_read_timeout(Some(TIMEOUT))?;
+    let address = SockAddr::unix(path)?;
+    uninterrupted(|left| {
+        socket.set_write_timeout(Some(left))?;
+        socket.connect(&address)
+    })?;
     socket.set_write_timeout(Some(TIMEOUT))?;
-    socket.connect(&SockAddr::unix(path)?)?;
     Ok(OwnedFd::from(socket).into())
 }
 
@@ -96,8 +116,9 @@ fn check_memory(socket: &XskSocket) -> io::Result<()> {
 fn send(stream: &UnixStream, request: SocketRequest, udp_socket: BorrowedFd<'_>) -> io::Result<()> {
     let bytes = request.to_bytes();
     let descriptors = [udp_socket];
-    // bound: ADMISSION_TRIES
-    for _ in 0..ADMISSION_TRIES {
+    let deadline = now().after(TIMEOUT);
+    // bound: the deadline, as signals may shorten the pauses
+    while now() < deadline {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut control = SendAncillaryBuffer::new(&mut space);
         control.push(SendAncillaryMessage::ScmRights(&descriptors));
@@ -106,7 +127,7 @@ fn send(stream: &UnixStream, request: SocketRequest, udp_socket: BorrowedFd<'_>)
             Ok(_) => return Err(io::ErrorKind::WriteZero.into()),
             // The broker hung up before the request, and has sent the reason.
             Err(rustix::io::Errno::PIPE) => return Ok(()),
-            Err(rustix::io::Errno::PERM) => {}
+            Err(rustix::io::Errno::PERM | rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
         // Readable: the broker has sent the reason for its refusal.
@@ -120,6 +141,14 @@ fn send(stream: &UnixStream, request: SocketRequest, udp_socket: BorrowedFd<'_>)
 
 /// One reply, or `None` if the message is not one, and its descriptors.
 fn receive(stream: &UnixStream) -> io::Result<(Option<Reply>, Vec<OwnedFd>)> {
+    uninterrupted(|left| {
+        stream.set_read_timeout(Some(left))?;
+        receive_once(stream)
+    })
+}
+
+/// As [`receive`], unless a signal arrives.
+fn receive_once(stream: &UnixStream) -> io::Result<(Option<Reply>, Vec<OwnedFd>)> {
     let mut bytes = [0; REPLY_BYTES];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
@@ -143,21 +172,19 @@ fn receive(stream: &UnixStream) -> io::Result<(Option<Reply>, Vec<OwnedFd>)> {
 mod tests {
     use super::*;
     use crate::config::{QueueRange, RingSizes};
+    use crate::lease::broker::message::REQUEST_BYTES;
     use crate::tier::status::XskMode;
     use crate::xsk::umem::Layout;
+    use std::io::{Read as _, Write as _};
     use std::net::UdpSocket;
     use std::os::fd::AsFd as _;
+    use std::os::unix::net::UnixListener;
+    use std::path::PathBuf;
+    use std::process::Command;
 
-    #[test]
-    fn a_broker_that_accepts_no_connection_is_absent() {
-        let path = std::env::temp_dir().join(format!("ofi-broker-full-{}", std::process::id()));
-        let address = SockAddr::unix(&path).unwrap();
-        let listener = Socket::new(Domain::UNIX, Type::STREAM, None).unwrap();
-        listener.bind(&address).unwrap();
-        listener.listen(0).unwrap();
-        // One connection waits in the queue and is never accepted.
-        let first = UnixStream::connect(&path).unwrap();
-        let asked = path.clone();
+    /// The answer of a broker at `path` to a request, or the time-out of the test.
+    fn answer(path: &Path) -> Result<(), BrokerError> {
+        let path = path.to_owned();
         let (sender, receiver) = std::sync::mpsc::channel();
         thread::spawn(move || {
             let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -174,12 +201,89 @@ mod tests {
                 steer: false,
                 any_payload: false,
             };
-            sender.send(ask(&asked, request, socket.as_fd()).map(|_| ())).unwrap();
+            sender.send(ask(&path, request, socket.as_fd()).map(|_| ())).unwrap();
         });
-        let answer = receiver.recv_timeout(2 * TIMEOUT);
+        receiver.recv_timeout(2 * TIMEOUT).expect("the client waits without end")
+    }
+
+    fn path(name: &str) -> PathBuf {
+        std::env::temp_dir().join(format!("ofi-broker-{name}-{}", std::process::id()))
+    }
+
+    #[test]
+    fn a_broker_that_accepts_no_connection_is_absent() {
+        let path = path("full");
+        let address = SockAddr::unix(&path).unwrap();
+        let listener = Socket::new(Domain::UNIX, Type::STREAM, None).unwrap();
+        listener.bind(&address).unwrap();
+        listener.listen(0).unwrap();
+        // One connection waits in the queue and is never accepted.
+        let first = UnixStream::connect(&path).unwrap();
+        let error = answer(&path).unwrap_err();
         drop((listener, first));
         std::fs::remove_file(&path).unwrap();
-        let error = answer.expect("the client waits without end").unwrap_err();
         assert_eq!(error.to_string(), format!("xdp-broker at {}: timed out", path.display()));
+    }
+
+    /// Stops this process and lets it go on, several times: that ends a call on a socket with a
+    /// time limit, as a signal with a handler does (signal(7)).
+    fn interrupt() {
+        let script = "for n in 1 2 3; do sleep 0.02; kill -STOP $PPID; kill -CONT $PPID; done";
+        assert!(Command::new("sh").args(["-c", script]).status().unwrap().success());
+    }
+
+    #[test]
+    fn a_signal_before_the_answer_does_not_end_the_request() {
+        let path = path("slow");
+        let listener = UnixListener::bind(&path).unwrap();
+        let broker = thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            stream.read_exact(&mut [0; REQUEST_BYTES]).unwrap();
+            interrupt();
+            let reply = Reply { status: Status::Refused, reason: "not today".to_owned() };
+            stream.write_all(&reply.to_bytes()).unwrap();
+        });
+        let error = answer(&path).unwrap_err();
+        std::fs::remove_file(&path).unwrap();
+        assert!(
+            matches!(&error, BrokerError::Refused { reason } if reason == "not today"),
+            "{error}"
+        );
+        broker.join().unwrap();
+    }
+
+    #[test]
+    fn a_signal_before_the_broker_accepts_does_not_end_the_request() {
+        let path = path("busy");
+        let address = SockAddr::unix(&path).unwrap();
+        let listener = Socket::new(Domain::UNIX, Type::STREAM, None).unwrap();
+        listener.bind(&address).unwrap();
+        listener.listen(0).unwrap();
+        let first = UnixStream::connect(&path).unwrap();
+        let broker = thread::spawn(move || {
+            interrupt();
+            // The one that waited, then the client, which finds the connection closed.
+            for _ in 0..2 {
+                drop(listener.accept().unwrap());
+            }
+        });
+        let error = answer(&path).unwrap_err();
+        drop(first);
+        std::fs::remove_file(&path).unwrap();
+        assert!(!error.to_string().to_lowercase().contains("interrupted"), "{error}");
+        broker.join().unwrap();
+    }
+
+    #[test]
+    fn signals_do_not_put_the_time_limit_off() {
+        let (begin, mut least) = (now(), TIMEOUT);
+        let result: io::Result<()> = uninterrupted(|left| {
+            assert!(left <= least && !left.is_zero());
+            least = left;
+            thread::sleep(TIMEOUT / 20);
+            Err(io::ErrorKind::Interrupted.into())
+        });
+        assert_eq!(result.unwrap_err().kind(), io::ErrorKind::TimedOut);
+        assert!((TIMEOUT..2 * TIMEOUT).contains(&now().since(begin)));
     }
 }
