@@ -338,6 +338,30 @@ fn after_half_a_turn_of_epochs_a_removed_peer_can_come_back() {
     }
 }
 
+/// The other side still has the connection, uses it no more, and takes the next hello for an old
+/// one.
+#[test]
+fn a_peer_that_was_removed_unheard_comes_back_after_half_a_turn_of_epochs() {
+    let mut world = World::new(2, 34, &small(), Faults::NONE);
+    world.link.cut.extend([address(7), address(8)]);
+    for context in [1, 2] {
+        world.recv(1, context, 8);
+    }
+    world.send(0, 1, 1, pattern(1, 8));
+    world.run(SECOND);
+    let peer = world.peer(0, 1);
+    world.link.cut.push(address(1));
+    world.nodes[0].engine.remove_peer(peer).unwrap();
+    world.run(SECOND);
+    world.link.cut.pop();
+    half_a_turn_of_epochs(&mut world, 0, &[20_000, 40_000]);
+    world.completions(0);
+    world.send(0, 1, 2, pattern(2, 8));
+    world.run(SECOND);
+    assert_eq!(world.completions(0)[0].outcome, Ok(()));
+    assert_eq!(world.received(1, 2), pattern(2, 8));
+}
+
 #[test]
 fn a_full_table_refuses_without_harm() {
     let config = Config { peers: 2, ..small() };

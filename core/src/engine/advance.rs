@@ -108,7 +108,8 @@ fn makes_no_progress(
     if !watch.begin_check(now, timeout) {
         return false;
     }
+    let is_excused = watch.take_excuse();
     let state = &cx.table[conn];
     watch.check(state.owed_in_order(), sender.owed_answers(state))
-        | matcher.has_stuck_assembly(state)
+        | matcher.has_stuck_assembly(state, is_excused)
 }

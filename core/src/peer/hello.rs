@@ -21,8 +21,8 @@ pub(crate) struct Hello {
     repeat_at: Option<Tick>,
     /// The number that the hello of this side proposes for the connection; 0: it has sent none.
     proposed: u16,
-    /// How often it was repeated, for a timer or a second retry; only at 0 its answer tells the
-    /// round trip.
+    /// How often it was repeated, for a timer or a second retry, or the answer to that of the peer
+    /// was; only at 0 what comes next tells the round trip.
     repeated: u8,
 }
 
@@ -91,6 +91,12 @@ impl Hello {
             self.repeated = self.repeated.max(1);
         }
         self.cookie = cookie;
+    }
+
+    /// Records that this side has agreed to the hello of the peer once more. What comes next may
+    /// answer any of these agreements.
+    pub(crate) fn answered_again(&mut self) {
+        self.repeated = self.repeated.max(1);
     }
 
     /// Whether the answer tells the round trip.

@@ -48,6 +48,8 @@ pub(crate) struct Watch {
     order: Strikes,
     /// Answers to posted requests, and to rendezvous reads.
     answers: [Strikes; 2],
+    /// The peer was excused since the last check of its messages that are arriving.
+    is_excused: bool,
 }
 
 impl Watch {
@@ -79,9 +81,24 @@ impl Watch {
         self.order.is_stuck(order) || answers.any(|(strikes, mark)| strikes.is_stuck(mark))
     }
 
-    /// The next packet in order has arrived, and this side had no room for it.
-    pub(crate) fn excuse_order(&mut self) {
+    /// The next packet in order has arrived, and this side had no room for it. The peer repeats it
+    /// with a window that shrinks, so what is behind it may be unable to come: all counts begin
+    /// again.
+    pub(crate) fn excuse(&mut self) {
         self.order.clear();
+        self.answers.iter_mut().for_each(Strikes::clear);
+        self.is_excused = true;
+    }
+
+    /// Whether the counts of the messages that are arriving, which their storage has, are to begin
+    /// again.
+    pub(crate) const fn is_excused(&self) -> bool {
+        self.is_excused
+    }
+
+    /// As [`Self::is_excused`]; the caller clears these counts.
+    pub(crate) fn take_excuse(&mut self) -> bool {
+        core::mem::take(&mut self.is_excused)
     }
 }
 

@@ -103,6 +103,13 @@ impl<'s> BitsPool<'s> {
         true
     }
 
+    /// Gives back the page before `next`, if that is the first number of a page.
+    fn release_passed(&mut self, pages: &mut [BitsSlot; PAGES], next: Psn) {
+        if next.0.is_multiple_of(PAGE_PACKETS) {
+            self.release(&mut pages[page_at(next.plus(u32::MAX))]);
+        }
+    }
+
     fn release(&mut self, page: &mut BitsSlot) {
         if page.is_some() {
             self.0.release(core::mem::take(page));
@@ -186,7 +193,8 @@ impl ReceiveWindow {
         self.end.0 != self.next.0
     }
 
-    /// The decision on `psn`, of an unnamed peer at `host` or of a named one; changes nothing.
+    /// The decision on `psn`, of an unnamed peer at `host` or of a named one; changes nothing. The
+    /// lowest missing number is always fresh: the window cannot move without it.
     #[inline]
     pub(crate) fn admission(
         &self,
@@ -194,6 +202,9 @@ impl ReceiveWindow {
         psn: Psn,
         host: impl Fn() -> Option<Host>,
     ) -> Admission {
+        if psn == self.next {
+            return Admission::Fresh;
+        }
         if psn.is_before(self.next) {
             return Admission::Duplicate;
         }
@@ -216,7 +227,7 @@ impl ReceiveWindow {
     }
 
     /// Remembers that `psn`, which was [`Admission::Fresh`], has been placed. Pages that it takes
-    /// count for `host`.
+    /// count for `host`; the lowest missing number takes none.
     #[inline]
     pub(crate) fn insert(&mut self, pool: &mut BitsPool<'_>, psn: Psn, host: Option<Host>) {
         if psn == self.next && !self.has_holes() {
@@ -229,6 +240,9 @@ impl ReceiveWindow {
 
     fn insert_out_of_order(&mut self, pool: &mut BitsPool<'_>, psn: Psn, host: Option<Host>) {
         let distance = psn.since(self.next);
+        if distance == 0 {
+            return self.advance(pool);
+        }
         if distance >= INLINE_PACKETS {
             self.widen(pool, host);
         }
@@ -243,9 +257,6 @@ impl ReceiveWindow {
         }
         if self.end.is_before(psn.plus(1)) {
             self.end = psn.plus(1);
-        }
-        if distance == 0 {
-            self.advance(pool);
         }
     }
 
@@ -266,10 +277,13 @@ impl ReceiveWindow {
         self.bits = Bits::Pages(pages);
     }
 
-    /// Moves `next` over all that has arrived without a gap.
+    /// Moves `next` over the packet that it stands for, and over all that has arrived behind it
+    /// without a gap.
     fn advance(&mut self, pool: &mut BitsPool<'_>) {
+        self.next = self.next.plus(1);
         match &mut self.bits {
             Bits::Inline(bits) => {
+                *bits = shifted(*bits, 1);
                 // bound: INLINE_WORDS whole words and one part of a word
                 loop {
                     let run = bits[0].get().trailing_ones();
@@ -281,6 +295,7 @@ impl ReceiveWindow {
                 }
             }
             Bits::Pages(pages) => {
+                pool.release_passed(pages, self.next);
                 // bound: the words of the window
                 loop {
                     let skip = self.next.0 % 64;
@@ -292,9 +307,7 @@ impl ReceiveWindow {
                     let passed = u64::MAX >> (64 - run) << skip;
                     pool.0[page].bits[word_at(self.next)] &= !passed;
                     self.next = self.next.plus(run);
-                    if self.next.0.is_multiple_of(PAGE_PACKETS) {
-                        pool.release(&mut pages[page_at(self.next.plus(u32::MAX))]);
-                    }
+                    pool.release_passed(pages, self.next);
                     if run + skip < 64 {
                         break;
                     }
@@ -367,8 +380,9 @@ mod tests {
                 } else if number > next + u64::from(WINDOW_PACKETS) {
                     prop_assert_eq!(admission, Admission::Beyond);
                 } else {
-                    // A full ring has no page for growth.
-                    prop_assert!(admission == Admission::Fresh || pages < 5);
+                    // A full ring has no page for growth. The lowest missing number needs none.
+                    let needs_none = number == next || pages >= 5;
+                    prop_assert!(admission == Admission::Fresh || !needs_none);
                 }
                 if admission == Admission::Fresh {
                     window.insert(&mut pool, psn, None);
@@ -407,5 +421,31 @@ mod tests {
         assert_eq!(window.admission(&pool, Psn(7 + 126), || None), Admission::Fresh);
         assert_eq!(window.admission(&pool, Psn(7 + 127), || None), Admission::Duplicate);
         assert_eq!(window.admission(&pool, Psn(7 + 128), || None), Admission::Beyond);
+    }
+
+    /// Every page is taken, and none has the bit of the lowest missing number. A window that waited
+    /// for one would never give its own back.
+    #[test]
+    fn the_lowest_missing_number_needs_no_page() {
+        const FIRST: Psn = Psn(PAGE_PACKETS - 1);
+        let mut pool = BitsPool::new(Slots::with_room(3).unwrap());
+        let mut window = ReceiveWindow::new(FIRST);
+        for page in 1..4 {
+            let psn = FIRST.plus(129 + (page - 1) * PAGE_PACKETS);
+            assert_eq!(window.admission(&pool, psn, || None), Admission::Fresh);
+            window.insert(&mut pool, psn, None);
+        }
+        assert_eq!(pool.free(), 0);
+        for psn in (0..PAGE_PACKETS).map(|ahead| FIRST.plus(ahead)) {
+            if window.next() == psn {
+                assert_eq!(window.admission(&pool, psn, || None), Admission::Fresh);
+                window.insert(&mut pool, psn, None);
+            }
+            assert_eq!(window.admission(&pool, psn, || None), Admission::Duplicate);
+            assert!(window.is_sound(&pool));
+        }
+        assert_eq!(pool.free(), 0);
+        window.insert(&mut pool, FIRST.plus(PAGE_PACKETS), None);
+        assert_eq!(pool.free(), 1, "a page whose packets are passed is free");
     }
 }

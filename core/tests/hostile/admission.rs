@@ -225,3 +225,48 @@ fn a_packet_with_a_number_that_none_in_flight_has_changes_nothing() {
     puppet.deliver(data);
     assert_eq!(puppet.ends(), [(1, Ok(()))]);
 }
+
+/// Every page is taken by packets behind the next one, which itself has none.
+#[test]
+fn a_packet_in_order_takes_effect_once_where_no_page_is_left() {
+    /// Packets that a page has bits of.
+    const PAGE: u32 = 16 << 10;
+    for strange in [false, true] {
+        for part in [false, true] {
+            let mut puppet = Puppet::connected(&Config { reorder_pages: 3, ..small() });
+            // A named peer may take every page.
+            puppet.world.peer(0, PUPPET);
+            let remote = puppet.world.region(0, 0, 64, Access::WRITE);
+            puppet.world.recv(0, 1, 192);
+            let records = |number: u64| match part {
+                false => message(number as u32, &[1; 64]),
+                true => segment(0, 192, 64 * number, &[1; 64]),
+            };
+            let first = puppet.data(&records(0));
+            puppet.deliver(first);
+            puppet.ends();
+            puppet.world.recv(0, 2, 192);
+            let next = puppet.now(PacketKind::Data);
+            assert_eq!(next.psn.0 % PAGE, PAGE - 1, "the next one is the first of a page");
+            for far in (0..3).map(|page| 129 + page * PAGE) {
+                let head = Head { psn: next.psn.plus(far), ..next };
+                puppet.deliver(head.packet(&write(far, remote, None, &[1; 8])));
+            }
+            let stats = *puppet.engine().stats();
+            assert_eq!(stats.dropped_total(), 0, "{stats:?}");
+            // An unknown flag keeps a packet from the fast path.
+            let flags = if strange { Flags::from_bits_retain(0x80) } else { Flags::empty() };
+            let next = Head { flags, ..next }.packet(&records(1));
+            puppet.deliver(next.clone());
+            let placed = puppet.engine().stats().bytes_placed - stats.bytes_placed;
+            assert_eq!(placed, 64, "strange: {strange}, part: {part}");
+            puppet.deliver(next);
+            let stats = *puppet.engine().stats();
+            assert_eq!(stats.dropped(DropReason::Duplicate), 1, "strange: {strange}, {part}");
+            puppet.head.psn = puppet.head.psn.plus(1);
+            let last = puppet.data(&records(2));
+            puppet.deliver(last);
+            assert!(puppet.ends().iter().all(|end| end.1.is_ok()));
+        }
+    }
+}

@@ -314,3 +314,68 @@ fn a_connected_endpoint_takes_no_hello_that_names_no_connection() {
     puppet.drive();
     assert!(puppet.sent().is_empty());
 }
+
+#[test]
+fn an_old_hello_asks_a_peer_that_was_not_heard_whether_it_has_the_connection() {
+    let mut puppet = Puppet::connected(&small());
+    // The epochs of the peer have gone on by more than half of their range.
+    let epoch = 1 + 40_000;
+    let hello = puppet.hello(INCARNATION, epoch, 0);
+    puppet.refused(&hello, DropReason::UnexpectedHandshake);
+    for pause in [21 * MILLI, 1_000 * MILLI] {
+        puppet.pass(pause);
+        let before = puppet.digest();
+        puppet.ingest(&puppet.hello(INCARNATION, epoch, 0));
+        assert_eq!(puppet.digest(), before);
+        let cookie = puppet.cookie(INCARNATION, epoch);
+        puppet.deliver(puppet.hello(INCARNATION, epoch, cookie));
+        let asked: Vec<_> = puppet.sent().iter().map(Seen::kind).collect();
+        assert_eq!(asked, [PacketKind::Ping], "after {pause} ns");
+        // The hello was a copy: the peer answers, and the connection rests.
+        let ack = puppet.ack(puppet.head.ack, &[]);
+        puppet.deliver(ack);
+        puppet.pass(50 * MILLI);
+        assert_eq!(puppet.engine().connections(), 0);
+        assert_eq!(puppet.engine().stats().connections_ended, 0);
+    }
+    let cookie = puppet.cookie(INCARNATION, epoch);
+    puppet.deliver(puppet.hello(INCARNATION, epoch, cookie));
+    let (token, high) = (puppet.head.token, puppet.head.token.high());
+    puppet.deliver(puppet.reset(token, Psn(high)));
+    assert_eq!(puppet.engine().stats().connections_ended, 1);
+    puppet.sent();
+    puppet.deliver(puppet.hello(INCARNATION, epoch, cookie));
+    assert_eq!(puppet.sent().pop().unwrap().kind(), PacketKind::HelloAck);
+}
+
+#[test]
+fn an_answer_to_a_repeated_agreement_measures_no_round_trip() {
+    for (copies, wrong, round_trip) in
+        [(0, false, 100 * MICRO), (1, false, 0), (2, false, 0), (0, true, 0)]
+    {
+        let mut puppet = Puppet::unconnected(&small());
+        puppet.deliver(puppet.hello(INCARNATION, 1, 0));
+        let answer = puppet.sent().pop().unwrap();
+        puppet.agreed(&answer);
+        for _ in 0..copies {
+            // The agreement was lost.
+            puppet.pass(5 * MILLI);
+            puppet.deliver(puppet.hello(INCARNATION, 1, 0));
+            assert_eq!(puppet.sent().pop().unwrap().kind(), PacketKind::HelloAck);
+        }
+        if wrong {
+            // The answer to another hello of the engine.
+            let other = puppet.first.plus(1);
+            puppet.deliver(puppet.agreement(INCARNATION, 1, other));
+            assert_eq!(puppet.sent().pop().unwrap().kind(), PacketKind::HelloAck);
+        }
+        puppet.pass(100 * MICRO);
+        let ping = puppet.now(PacketKind::Ping).packet(&[]);
+        puppet.deliver(ping);
+        let report = puppet.engine().peer_reports().next().unwrap();
+        assert!(report.established);
+        // The peer may have answered the first agreement, or the last one.
+        let measured = report.round_trip.as_nanos() as u64;
+        assert!(measured.abs_diff(round_trip) < TICK, "{copies}, {wrong}: {report:?}");
+    }
+}

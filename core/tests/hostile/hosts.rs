@@ -292,3 +292,53 @@ fn wide_windows_of_one_host_leave_pages_to_others() {
     other.send(&mut puppet, 20_000, &message(1, b"x"));
     assert_eq!(puppet.engine().stats().dropped(DropReason::BeyondWindow), beyond);
 }
+
+#[test]
+fn a_long_message_that_waits_for_the_share_of_its_host_leaves_no_connection_without_a_timer() {
+    const LEN: usize = 1 << 20;
+    let config = Config { peers: 64, connections: 64, responders: 64, ..small() };
+    let mut puppet = Puppet::beside_good_peer(&config);
+    let mut peers = connect_all(&mut puppet, 4);
+    let resting = peers.pop().unwrap();
+    for (context, peer) in (100..).zip(&peers) {
+        puppet.world.recv(0, context, LEN);
+        peer.send(&mut puppet, 0, &announcement(0, LEN as u64, 3));
+    }
+    resting.send(&mut puppet, 0, &announcement(0, LEN as u64, 3));
+    puppet.pass(50 * MILLI);
+    assert_eq!(puppet.engine().connections(), 3, "the others have not answered");
+    puppet.world.recv(0, 104, LEN);
+    puppet.drive();
+    assert_eq!(puppet.engine().stats().rendezvous, 4);
+    puppet.pass(50 * MILLI);
+    assert_eq!(puppet.engine().connections(), 3, "it rests again");
+}
+
+#[test]
+fn connections_whose_packets_find_no_room_stay_beside_others_of_their_host() {
+    let mut puppet = Puppet::beside_good_peer(&Config { peers: 64, ..small() });
+    let remote = puppet.world.region(0, 0, 64, Access::WRITE);
+    puppet.world.set_unpolled(0, true);
+    let peers = connect_all(&mut puppet, 5);
+    let events = small().events;
+    for op in 0..events {
+        peers[0].send(&mut puppet, op, &write(op, remote, Some(1), &[1; 8]));
+    }
+    let next = |peer: usize| if peer == 0 { events } else { 0 };
+    for (number, peer) in peers.iter().enumerate() {
+        peer.send(&mut puppet, next(number), &segment(0, 128, 0, &[1; 64]));
+    }
+    let part = small().peer_timeout.as_nanos() as u64 / 4;
+    for rounds in 1..4 {
+        puppet.pass(part + 100 * MILLI);
+        for (number, peer) in peers.iter().enumerate() {
+            let refused = write(events, remote, Some(1), &[1; 8]);
+            peer.send(&mut puppet, next(number) + 1, &refused);
+        }
+        assert_eq!(puppet.engine().stats().dropped(DropReason::NoEvent), 5 * rounds);
+        assert!(Unnamed::connect(&mut puppet, 9).is_none(), "round {rounds}");
+    }
+    puppet.pass(part + 100 * MILLI);
+    assert!(Unnamed::connect(&mut puppet, 9).is_some(), "no more packets have come");
+    assert_eq!(puppet.engine().stats().connections_ended, 1);
+}

@@ -3,6 +3,7 @@
 
 use crate::puppet::*;
 use crate::world::*;
+use ofi_xdp_core::wire::ReadRequestRecord;
 use ofi_xdp_core::*;
 use std::time::Duration;
 
@@ -122,6 +123,11 @@ fn a_long_message_whose_bytes_never_come_ends_in_error() {
 fn a_peer_whose_packets_find_no_room_is_not_taken_for_idle() {
     let mut puppet = connected();
     let remote = puppet.world.region(0, 0, 64, Access::WRITE);
+    // The answer, and the rest of the message, may be behind the packet without room.
+    puppet.world.read(0, PUPPET, 7, Remote { key: 1, address: 0 }, 64);
+    puppet.drive();
+    let half = puppet.data(&segment(0, 128, 0, &[1; 64]));
+    puppet.deliver(half);
     puppet.world.set_unpolled(0, true);
     let events = small().events;
     for op in 0..events {
@@ -129,7 +135,7 @@ fn a_peer_whose_packets_find_no_room_is_not_taken_for_idle() {
         puppet.deliver(write);
     }
     let refused = puppet.data(&write(events, remote, Some(1), &[1; 8]));
-    let behind = puppet.data(&message(0, b"m"));
+    let behind = puppet.data(&message(1, b"m"));
     puppet.deliver(behind);
     for _ in 0..30 {
         puppet.deliver(refused.clone());
@@ -140,6 +146,9 @@ fn a_peer_whose_packets_find_no_room_is_not_taken_for_idle() {
     puppet.drive();
     puppet.deliver(refused);
     assert_eq!(puppet.ends().len() as u32, events + 1);
+    // Then it owes them again.
+    ends_in_time(&mut puppet);
+    assert_eq!(puppet.ends(), [(7, Err(OpError::TimedOut))]);
 }
 
 #[test]
@@ -203,4 +212,45 @@ fn reads_of_one_length_that_are_answered_one_by_one_are_progress() {
         }
         assert_eq!(puppet.ends(), [(context, Ok(()))]);
     }
+}
+
+/// The requests that the engine has sent. They are acknowledged with the next packet.
+fn requests(puppet: &mut Puppet) -> Vec<ReadRequestRecord> {
+    let packets = puppet.sent_data();
+    if let Some(last) = packets.last() {
+        puppet.head.ack = last.psn().plus(1);
+    }
+    packets.iter().flat_map(Seen::reads).collect()
+}
+
+#[test]
+fn a_long_read_that_waits_for_its_next_request_is_not_late() {
+    const PART: usize = 4 << 20;
+    const PAYLOAD: usize = 1_408;
+    let mut puppet = connected();
+    puppet.world.recv(0, 8, 100_000);
+    puppet.world.read(0, PUPPET, 7, Remote { key: 1, address: 0 }, PART + 64);
+    puppet.drive();
+    let asked = requests(&mut puppet);
+    assert_eq!(asked.len(), 1, "the peer grants one request");
+    // Once the first part is answered, a long message has the credit.
+    let announced = puppet.data(&announcement(0, 100_000, 3));
+    puppet.deliver(announced);
+    pass_heard(&mut puppet, TIMEOUT / 10);
+    for offset in (0..PART).step_by(PAYLOAD) {
+        let bytes = vec![1; PAYLOAD.min(PART - offset)];
+        let part = puppet.data(&answer(asked[0].op, offset as u64, &bytes));
+        puppet.ingest(&part);
+    }
+    puppet.drive();
+    let asked = requests(&mut puppet);
+    assert_eq!(asked.len(), 1);
+    assert!(asked[0].len < 100_000, "{asked:?}: for the message, not for the rest");
+    for offset in 0..10 {
+        let part = puppet.data(&answer(asked[0].op, 64 * offset, &[1; 64]));
+        puppet.deliver(part);
+        pass_heard(&mut puppet, TIMEOUT / 2);
+    }
+    assert_eq!(puppet.engine().connections(), 1, "nothing of the read is outstanding");
+    assert_eq!(puppet.ends(), []);
 }

@@ -125,6 +125,6 @@ fn is_stuck(
 ) -> bool {
     let state = &cx.table.connections[conn];
     let (order, requests) = (state.owed_in_order(), sender.owed_answers(state));
-    cx.timers.watch(conn).is_some_and(|watch| watch.is_stuck(order, requests))
-        || matcher.has_resting_assembly(state)
+    let Some(watch) = cx.timers.watch(conn) else { return false };
+    watch.is_stuck(order, requests) || (!watch.is_excused() && matcher.has_resting_assembly(state))
 }

@@ -9,6 +9,7 @@
 use crate::collections::secret::Use;
 use crate::collections::serial::Psn;
 use crate::collections::slab::{Slab, SlotIndex};
+use crate::collections::time::TICK_NANOS;
 use crate::engine::connect::evict::{EVICT_STEPS, evict_connection, evict_peer};
 use crate::engine::connect::packet::StatelessPacket;
 use crate::engine::connect::teardown::end_connection;
@@ -19,6 +20,9 @@ use crate::peer::slots::{ConnSlot, PeerSlot};
 use crate::peer::{Errors, Standing, State};
 use crate::wire::{Handshake, Header, PACKET_LEN_MIN, PacketKind, Token};
 use crate::{DropReason, LinkState, OpError, PeerAddress, PeerId, PeersFull};
+
+/// A peer that was heard within this time (20 ms, in ticks) is taken to have its connection.
+const PRESENT_TICKS: u32 = (20_000_000 / TICK_NANOS) as u32;
 
 /// Whether three quarters of the slots are taken.
 fn is_crowded<T: Default, I: SlotIndex>(slots: &Slab<'_, T, I>) -> bool {
@@ -88,6 +92,33 @@ impl Ctx<'_> {
         let conn = self.table.allocate_connection(slot, now, false).ok_or(DropReason::NoRoom)?;
         self.ask_accepted(slot, conn);
         Ok(())
+    }
+
+    /// Whether a packet of an established connection has arrived a moment ago.
+    fn is_present(&self, slot: PeerSlot) -> bool {
+        let conn = self.table.peers[slot].connection();
+        let since = |conn: ConnSlot| self.timers.tick().since(self.table[conn].rx().last_heard());
+        conn.is_some() && since(conn) < PRESENT_TICKS
+    }
+
+    /// Asks the peer of an established connection whether it still has it, because of an old hello
+    /// with its cookie.
+    fn ask_whether_connected(&mut self, slot: PeerSlot) -> Result<(), DropReason> {
+        let now = self.timers.tick();
+        let conn = self.table.allocate_connection(slot, now, false).ok_or(DropReason::NoRoom)?;
+        let asked = self.challenge(conn);
+        self.arm(conn);
+        asked
+    }
+
+    /// Agrees once more to the hello that was accepted last.
+    fn repeat_agreement(&mut self, slot: PeerSlot) {
+        let peer = &self.table.peers[slot];
+        if peer.state() == State::Accepted && peer.connection().is_some() {
+            // The next packet may answer the first agreement or this one.
+            self.table.connections[peer.connection()].hello_mut().answered_again();
+        }
+        self.table.queue_stateless(StatelessPacket::HelloAck(self.table.peer_id(slot)));
     }
 
     /// Schedules a hello of this side, after operations were posted to a peer with an accepted
@@ -176,11 +207,22 @@ fn process_hello(
     let proven = cx.is_cookie(hello, &from);
     match peer.state() {
         State::Accepted | State::Established if same && epoch == peer.hello_epoch() => {
-            // The reply was lost, or this is an old copy: nothing changes either way.
-            cx.table.queue_stateless(StatelessPacket::HelloAck(cx.table.peer_id(slot)));
+            // The reply was lost, or this is an old copy: the connection is the same either way.
+            cx.repeat_agreement(slot);
             return Ok(());
         }
-        // An old hello, while this side waits for its own, or is connected.
+        // The peer may have removed this side, and other hellos may have moved its epochs by half
+        // of their range since. Without an answer it could make no connection, as long as this side
+        // sends nothing.
+        State::Established if old && !cx.is_present(slot) => {
+            if proven {
+                evict_connection(cx, sender, matcher, slot);
+                return cx.ask_whether_connected(slot);
+            }
+            cx.send_retry(hello, from);
+            return Ok(());
+        }
+        // An old hello, while this side waits for its own, or hears the peer on its connection.
         State::HelloSent | State::Established if old => {
             return Err(DropReason::UnexpectedHandshake);
         }
@@ -330,7 +372,7 @@ impl Ctx<'_> {
                 if self.is_echoed(conn, ack) {
                     self.establish(conn);
                 } else {
-                    self.table.queue_stateless(StatelessPacket::HelloAck(self.table.peer_id(slot)));
+                    self.repeat_agreement(slot);
                     self.arm(conn);
                 }
             }

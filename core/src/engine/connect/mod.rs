@@ -356,7 +356,13 @@ impl ConnectionTable<'_> {
 
     /// Whether the peer of a connection may have another slot of `pool`, where `free` are left.
     pub(super) fn has_share(&mut self, conn: ConnSlot, pool: SharedPool, free: u32) -> bool {
-        self.unnamed_host(conn).is_none_or(|host| self.hosts[pool].has_share(host, free))
+        self.may_take(self.connections[conn].peer(), pool, free)
+    }
+
+    /// As [`Self::has_share`], of a peer that may have no connection.
+    pub(super) fn may_take(&mut self, peer: PeerSlot, pool: SharedPool, free: u32) -> bool {
+        let host = self.peers[peer].unnamed_host();
+        host.is_none_or(|host| self.hosts[pool].has_share(host, free))
     }
 
     /// The peer of a connection has taken `slots` of `pool`.

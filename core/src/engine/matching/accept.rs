@@ -358,11 +358,15 @@ impl Matcher<'_> {
     }
 
     /// Whether a message of a connection has not grown for the peer time-out. The caller asks
-    /// several times in that time. Bound: messages of one peer that are arriving.
-    pub(crate) fn has_stuck_assembly(&mut self, state: &Connection) -> bool {
+    /// several times in that time, and says whether the peer was excused since the last time.
+    /// Bound: messages of one peer that are arriving.
+    pub(crate) fn has_stuck_assembly(&mut self, state: &Connection, is_excused: bool) -> bool {
         let (mut stuck, mut slot) = (false, state.assemblies().head());
         while slot.is_some() {
             let assembly = &mut self.assemblies[slot];
+            if is_excused {
+                assembly.growth.clear();
+            }
             stuck |= assembly.growth.check(mark(assembly.missing as u32));
             slot = List::next(&mut self.assemblies, slot);
         }

@@ -9,6 +9,7 @@
 
 use crate::OpError;
 use crate::collections::coverage::Covered;
+use crate::collections::slab::SlotIndex;
 use crate::engine::ctx::Ctx;
 use crate::engine::matching::Matcher;
 use crate::engine::send::Sender;
@@ -87,17 +88,17 @@ impl Matcher<'_> {
             self.abort_rendezvous(cx, recv, false, OpError::Closed);
             return ReadStep::Finished;
         };
+        let (slots, known) = (sender.free_rendezvous_reads(), cx.table[peer].connection());
+        let reads = if known.is_none() { 0 } else { cx.table[known].credits().rendezvous_reads() };
+        if u32::from(reads) >= slots || !cx.table.may_take(peer, SharedPool::RendezvousReads, slots)
+        {
+            return ReadStep::Blocked;
+        }
+        // From here on a connection without requests makes one. It may be new, and gets its timer
+        // with the request.
         let Some(conn) = cx.table.allocate_connection(peer, cx.timers.tick(), false) else {
             return ReadStep::Blocked;
         };
-        let state = &cx.table[conn];
-        // A connection without requests may always make one: it may be new, and gets its timer with
-        // the request.
-        let reads = u32::from(state.credits().rendezvous_reads());
-        let slots = sender.free_rendezvous_reads();
-        if reads >= slots || !cx.table.has_share(conn, SharedPool::RendezvousReads, slots) {
-            return ReadStep::Blocked;
-        }
         let state = &cx.table[conn];
         let left = wanted - asked;
         if left == 0 {

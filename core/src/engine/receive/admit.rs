@@ -119,17 +119,18 @@ impl Ctx<'_> {
         if reason == DropReason::Duplicate {
             self.table[conn].rx_mut().duplicate_arrived(psn);
         }
-        self.excuse_order(conn, psn);
+        self.excuse(conn, psn);
         self.owe_ack_now(conn);
         reason
     }
 
-    /// This side has no room for packet `psn`. If it is the next one, its sender owes nothing.
-    pub(super) fn excuse_order(&mut self, conn: ConnSlot, psn: Psn) {
+    /// This side has no room for packet `psn`. If it is the next one, its sender is excused for all
+    /// that it owes.
+    pub(super) fn excuse(&mut self, conn: ConnSlot, psn: Psn) {
         if psn == self.table[conn].rx().receive_window().next()
             && let Some(watch) = self.timers.watch(conn)
         {
-            watch.excuse_order();
+            watch.excuse();
         }
     }
 

@@ -268,7 +268,7 @@ impl<'s> Engine<'s> {
         let outcome = match pieces.arrive(now, (name, host), piece, bytes) {
             Arrived::Part => Ok(()),
             Arrived::NoRoom => {
-                cx.excuse_order(conn, psn);
+                cx.excuse(conn, psn);
                 Err(DropReason::PieceWithoutRoom)
             }
             Arrived::Whole(body) => match Records::check(body) {

@@ -147,7 +147,8 @@ impl Sender<'_> {
         })
     }
 
-    /// Whether the peer owes the answer to an operation.
+    /// Whether the peer owes the answer to an operation. It owes none to a long read between two of
+    /// its requests, which waits for credit.
     fn is_owed(&self, slot: OpSlot) -> bool {
         let op = &self.ops[slot];
         let asked = op.sent > 0 || op.all_sent;
@@ -155,7 +156,7 @@ impl Sender<'_> {
             && match op.kind {
                 TxKind::RendezvousRead { .. } => !op.answered,
                 TxKind::Fin { .. } => true,
-                _ => op.is_request() && op.in_flight == 0 && !op.answered,
+                _ => op.is_request() && op.in_flight == 0 && op.open_requests() > 0,
             }
     }
 

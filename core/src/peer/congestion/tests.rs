@@ -100,7 +100,7 @@ fn the_window_doubles_then_follows_the_delay() {
 #[test]
 fn a_window_of_a_long_path_doubles_in_spite_of_its_own_bursts() {
     let (rtt, now, mut window) = begin(1_000);
-    let mut burst = |window: &mut CongestionWindow, from: Tick| {
+    let burst = |window: &mut CongestionWindow, from: Tick| {
         let before = window.packets();
         for packet in 0..before {
             let delay = 1_000 + packet;
