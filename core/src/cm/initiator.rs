@@ -65,7 +65,8 @@ impl Agent<'_> {
 
     /// A pause, or a quarter of the connect time-out if that is less.
     fn at_most_quarter(&self, pause: u64) -> u64 {
-        pause.min(self.timeout_nanos() / 4)
+        // A pause of nothing would repeat the packet without end.
+        pause.min(self.timeout_nanos() / 4).max(1)
     }
 
     /// A message of ICMP has come about the packet that begins with `quoted`. Its request ends in

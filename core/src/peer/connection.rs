@@ -321,7 +321,7 @@ impl Connection {
     /// Counts `bytes` of records that wait to be sent.
     #[inline(always)]
     pub(crate) fn records_wait(&mut self, bytes: u32) {
-        self.pending += bytes;
+        self.pending = self.pending.saturating_add(bytes);
     }
 
     /// Counts `bytes` of records that were sent, or never will be.

@@ -81,11 +81,16 @@ impl Watch {
         self.order.is_stuck(order) || answers.any(|(strikes, mark)| strikes.is_stuck(mark))
     }
 
+    /// The next packet in order has arrived, with requests beyond the credit.
+    pub(crate) fn excuse_order(&mut self) {
+        self.order.clear();
+    }
+
     /// The next packet in order has arrived, and this side had no room for it. The peer repeats it
     /// with a window that shrinks, so what is behind it may be unable to come: all counts begin
     /// again.
     pub(crate) fn excuse(&mut self) {
-        self.order.clear();
+        self.excuse_order();
         self.answers.iter_mut().for_each(Strikes::clear);
         self.is_excused = true;
     }

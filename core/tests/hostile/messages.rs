@@ -5,6 +5,7 @@ use crate::puppet::*;
 use crate::world::*;
 use ofi_xdp_core::wire::PacketKind;
 use ofi_xdp_core::*;
+use std::time::Duration;
 
 #[test]
 fn segments_of_two_attempts_are_not_counted_together() {
@@ -429,4 +430,43 @@ fn a_discarded_message_is_not_the_one_that_comes_again() {
         assert_eq!(puppet.world.received(0, msn.into()), msn.to_le_bytes(), "message {msn}");
     }
     assert_eq!(puppet.engine().stored_messages(), 0);
+}
+
+/// An identifier of an operation comes again after 2^12 others of its slot. The superseded packet
+/// that has it is still under way then, and its peer acknowledges it.
+#[test]
+fn an_acknowledgment_is_not_credited_to_an_operation_for_another_peer() {
+    let mut puppet = Puppet::beside_good_peer(&small()).connect();
+    puppet.send(5, vec![1; 8]);
+    let head = Head {
+        receiver_status: wire::ReceiverStatus::new(0, true, 0),
+        ..puppet.now(PacketKind::Ping)
+    };
+    puppet.deliver(head.packet(&[]));
+    puppet.pass(70 * MICRO);
+    puppet.head.accepted = 1;
+    let ack = puppet.ack(puppet.first, &[1]);
+    puppet.deliver(ack);
+    assert_eq!(puppet.ends(), [(5, Ok(()))]);
+    let remote = puppet.world.region(GOOD, 0, 8, Access::WRITE);
+    let begin = |puppet: &mut Puppet, context| {
+        puppet.world.write(0, GOOD, context, remote, None, vec![2; 8]);
+    };
+    for context in 0..4095 {
+        begin(&mut puppet, context);
+        let ended = |world: &World| world.nodes[0].engine.posted_operations() == 0;
+        assert!(puppet.world.run_until(Duration::from_secs(1), ended));
+        assert_eq!(puppet.ends(), [(context, Ok(()))]);
+    }
+    puppet.world.link.cut.push(address(GOOD));
+    puppet.sent();
+    begin(&mut puppet, 4095);
+    puppet.pass(MILLI);
+    let again = puppet.sent_data();
+    let to_puppet = again.iter().filter(|packet| packet.psn() == puppet.first);
+    to_puppet.for_each(|packet| packet.records(|record| panic!("another peer's {record:?}")));
+    let ack = puppet.ack(puppet.first.plus(2), &[]);
+    puppet.deliver(ack);
+    assert_eq!(puppet.ends(), [], "the good peer has not acknowledged it");
+    assert_eq!(puppet.engine().posted_operations(), 1);
 }

@@ -4,8 +4,10 @@
 use crate::puppet::*;
 use crate::world::*;
 use ofi_xdp_core::wire::ReadRequestRecord;
+use ofi_xdp_core::wire::{PacketKind, PieceBody};
 use ofi_xdp_core::*;
 use std::time::Duration;
+use zerocopy::IntoBytes;
 
 /// The peer time-out of these tests.
 const TIMEOUT: u64 = 1_000 * MILLI;
@@ -149,6 +151,34 @@ fn a_peer_whose_packets_find_no_room_is_not_taken_for_idle() {
     // Then it owes them again.
     ends_in_time(&mut puppet);
     assert_eq!(puppet.ends(), [(7, Err(OpError::TimedOut))]);
+}
+
+/// Packets that never can be processed do not hold the answer up.
+#[test]
+fn a_peer_that_breaks_its_credit_or_the_length_of_a_packet_still_owes_answers() {
+    let beyond_credit = |puppet: &mut Puppet, _| {
+        let requests: Vec<u8> =
+            (0..17).flat_map(|op| read_request(op, Remote { key: 1, address: 0 }, 8)).collect();
+        let head = puppet.now(PacketKind::Data);
+        puppet.deliver(head.packet(&requests));
+    };
+    let longer_pieces = |puppet: &mut Puppet, round| {
+        let total = if round == 0 { 128 } else { 192 };
+        let body = PieceBody { offset: 0.into(), total: total.into(), reserved: 0.into() };
+        let bytes = [body.as_bytes(), &[0; 64]].concat();
+        puppet.deliver(puppet.now(PacketKind::Piece).packet(&bytes));
+    };
+    let attacks: [fn(&mut Puppet, u32); 2] = [beyond_credit, longer_pieces];
+    for attack in attacks {
+        let mut puppet = connected();
+        puppet.world.read(0, PUPPET, 7, Remote { key: 1, address: 0 }, 64);
+        puppet.drive();
+        for round in 0..20 {
+            attack(&mut puppet, round);
+            pass_heard(&mut puppet, TIMEOUT / 10);
+        }
+        assert_eq!(puppet.ends(), [(7, Err(OpError::TimedOut))]);
+    }
 }
 
 #[test]

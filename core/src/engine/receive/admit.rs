@@ -119,18 +119,22 @@ impl Ctx<'_> {
         if reason == DropReason::Duplicate {
             self.table[conn].rx_mut().duplicate_arrived(psn);
         }
-        self.excuse(conn, psn);
+        self.excuse(conn, psn, reason);
         self.owe_ack_now(conn);
         reason
     }
 
     /// This side has no room for packet `psn`. If it is the next one, its sender is excused for all
-    /// that it owes.
-    pub(super) fn excuse(&mut self, conn: ConnSlot, psn: Psn) {
-        if psn == self.table[conn].rx().receive_window().next()
-            && let Some(watch) = self.timers.watch(conn)
-        {
-            watch.excuse();
+    /// that it owes. One with requests beyond the credit is a fault of its sender, or the credit
+    /// has lapsed, and that holds up nothing else for long: it excuses the order alone.
+    pub(super) fn excuse(&mut self, conn: ConnSlot, psn: Psn, reason: DropReason) {
+        if psn != self.table[conn].rx().receive_window().next() {
+            return;
+        }
+        match self.timers.watch(conn) {
+            Some(watch) if reason == DropReason::NoResponder => watch.excuse_order(),
+            Some(watch) => watch.excuse(),
+            None => {}
         }
     }
 

@@ -268,9 +268,10 @@ impl<'s> Engine<'s> {
         let outcome = match pieces.arrive(now, (name, host), piece, bytes) {
             Arrived::Part => Ok(()),
             Arrived::NoRoom => {
-                cx.excuse(conn, psn);
+                cx.excuse(conn, psn, DropReason::PieceWithoutRoom);
                 Err(DropReason::PieceWithoutRoom)
             }
+            Arrived::Late => Err(DropReason::PieceWithoutRoom),
             Arrived::Whole(body) => match Records::check(body) {
                 Ok(records) => self.process_data(conn, header, &records, memory),
                 Err(_) => Err(DropReason::MalformedPieces),

@@ -96,6 +96,8 @@ pub(super) enum Arrived<'a> {
     Whole(&'a [u8]),
     /// No slot is free.
     NoRoom,
+    /// Shorter ones of the packet came before it.
+    Late,
 }
 
 /// The slots for packets that arrive in pieces.
@@ -158,7 +160,7 @@ impl Pieces<'_> {
         // Otherwise a peer could change between two lengths, and keep its slot for ever.
         let is_known = known(slot);
         if is_known && total > slot.total {
-            return Arrived::NoRoom;
+            return Arrived::Late;
         }
         if !is_known || slot.total != total {
             slot.reset((name, host), total);
@@ -201,7 +203,7 @@ mod tests {
             PieceBody { offset: (part.0 as u16).into(), total: total.into(), reserved: 0.into() };
         match pieces.arrive(at(now), (name, None), &body, &whole[part.0..part.1]) {
             Arrived::Whole(body) => Some(body.to_vec()),
-            Arrived::Part | Arrived::NoRoom => None,
+            Arrived::Part | Arrived::NoRoom | Arrived::Late => None,
         }
     }
 

@@ -154,10 +154,11 @@ impl Sender<'_> {
     ) -> bool {
         let now = cx.timers.tick();
         let state = &mut cx.table[conn];
+        let to = (conn, state.peer());
         if packet.flags.contains(TxFlags::ACKED) {
             state.tx_mut().sacked_packet_retires();
             if packet.flags.contains(TxFlags::EVENT) {
-                self.credit_ops(cx, matcher, conn, packet, false);
+                self.credit_ops(cx, matcher, to, packet, false);
             }
             return false;
         }
@@ -165,7 +166,7 @@ impl Sender<'_> {
             state.path_mut().sample(now.since(packet.sent_at));
         }
         record_acked(state, packet);
-        self.credit_ops(cx, matcher, conn, packet, runs);
+        self.credit_ops(cx, matcher, to, packet, runs);
         true
     }
 
@@ -185,7 +186,9 @@ impl Sender<'_> {
     ) -> u32 {
         let state = &mut cx.table[conn];
         let records = state.tx().records_from(&self.in_flight, psn);
-        let Some(&TxPacket { op, rnr_epoch, mut sent_at, .. }) = records.first() else { return 1 };
+        let Some(&first) = records.first() else { return 1 };
+        let TxPacket { op, rnr_epoch, mut sent_at, .. } = first;
+        let peer = state.peer();
         let mut count = 0;
         for record in records.iter().take(most as usize) {
             if record.flags != TxFlags::PART || (record.op, record.rnr_epoch) != (op, rnr_epoch) {
@@ -195,7 +198,7 @@ impl Sender<'_> {
             count += 1;
         }
         state.path_mut().acked(sent_at);
-        if let Some(slot) = self.op_of_attempt(op, rnr_epoch) {
+        if let Some(slot) = self.op_of_attempt(&first, peer) {
             self.credit_op(cx, matcher, conn, slot, count);
         }
         count
@@ -241,10 +244,11 @@ impl Sender<'_> {
         let Some(packet) = marked.filter(|packet| !packet.flags.contains(TxFlags::ACKED)) else {
             return false;
         };
+        let to = (conn, state.peer());
         state.tx_mut().packet_sacked(psn);
         record_acked(state, &packet);
         if !packet.flags.contains(TxFlags::EVENT) {
-            self.credit_ops(cx, matcher, conn, &packet, false);
+            self.credit_ops(cx, matcher, to, &packet, false);
         }
         true
     }
@@ -266,7 +270,7 @@ impl Sender<'_> {
         if record.flags != TxFlags::empty() || record.len != 1 {
             return None;
         }
-        let (slot, op) = self.find_of_attempt(record.op, record.rnr_epoch)?;
+        let (slot, op) = self.find_of_attempt(record, state.peer())?;
         let is_message = matches!(op.kind, TxKind::Message(_));
         let rule = EndRule::of(state).once_accepted(accepted);
         let ends = is_message && rule.apply(op, 1) == End::Posted;

@@ -16,7 +16,7 @@ use crate::wire::{
     put_read_request, put_read_response, put_rts, put_segment, put_write, read_response_len,
     rts_len, write_len,
 };
-use crate::{AtomicForm, Gather, Memory, OpId, Remote, Source};
+use crate::{AtomicForm, Gather, Memory, OpId, PeerId, Remote, Source};
 
 /// Writes a whole message; returns the bytes behind it, or `None` if it does not fit.
 #[inline(always)]
@@ -204,7 +204,7 @@ impl Sender<'_> {
         let TxKind::Response { request, data, offset: base } = op.kind else { return None };
         let at = base.wrapping_add(offset);
         let more = offset + u64::from(len) < op.total;
-        let status = match (self.response_source(target, data, offset, more), data) {
+        let status = match (self.response_source(target, (data, op.peer), offset, more), data) {
             (Some(from), _) => {
                 return put_read_response(into, request, at, Ok(()), len, |payload| {
                     memory.gather(from, payload);
@@ -222,7 +222,7 @@ impl Sender<'_> {
     fn response_source(
         &self,
         target: &RmaTarget<'_>,
-        data: ResponseData,
+        (data, peer): (ResponseData, PeerId),
         offset: u64,
         more: bool,
     ) -> Option<Gather> {
@@ -231,10 +231,12 @@ impl Sender<'_> {
                 Some(Gather { source: Source::Region(region), offset: start + offset, more })
             }
             ResponseData::Message(message, start) => {
-                let op = self.find(message)?;
+                let op = &self.ops[self.find(message)?];
                 // It keeps its slot until its completion is polled, but the application may have
-                // learned of its end from a counter, and own the bytes again.
-                if self.ops[op].done {
+                // learned of its end from a counter, and own the bytes again. Then another
+                // operation may have the slot, and its identifier after 2^12 others.
+                let is_read = matches!(op.kind, TxKind::Rendezvous(_)) && op.peer == peer;
+                if op.done || !is_read {
                     return None;
                 }
                 Some(Gather { source: Source::Op(message), offset: start + offset, more })
@@ -254,7 +256,10 @@ impl Sender<'_> {
             TxKind::Message(_) | TxKind::Write { .. } => {
                 Some(Gather { source: Source::Op(self.op_id(slot)), offset, more: true })
             }
-            TxKind::Response { data, .. } => self.response_source(target, data, offset, true),
+            TxKind::Response { data, .. } => {
+                let peer = self.ops[slot].peer;
+                self.response_source(target, (data, peer), offset, true)
+            }
             _ => None,
         }
     }

@@ -14,7 +14,7 @@ use crate::engine::send::Sender;
 use crate::peer::Connection;
 use crate::peer::operation::{TxKind, TxOp};
 use crate::peer::packet_record::{TxFlags, TxPacket};
-use crate::peer::slots::{ConnSlot, OpSlot};
+use crate::peer::slots::{ConnSlot, OpSlot, PeerSlot};
 
 /// The condition under which operations of a connection end.
 #[derive(Clone, Copy, Debug)]
@@ -75,25 +75,27 @@ impl EndRule {
 }
 
 impl Sender<'_> {
-    /// Credits the operations of an acknowledged packet. `runs`: they may end in runs.
+    /// Credits the operations of an acknowledged packet to `peer`. `runs`: they may end in runs.
     #[inline(always)]
     pub(super) fn credit_ops(
         &mut self,
         cx: &mut Ctx<'_>,
         matcher: &mut Matcher<'_>,
-        conn: ConnSlot,
+        (conn, peer): (ConnSlot, PeerSlot),
         packet: &TxPacket,
         runs: bool,
     ) {
         if packet.len == 1 || packet.flags.contains(TxFlags::PART) {
-            if let Some(slot) = self.op_of_attempt(packet.op, packet.rnr_epoch) {
+            if let Some(slot) = self.op_of_attempt(packet, peer) {
                 self.credit_op(cx, matcher, conn, slot, 1);
             }
             return;
         }
         let rest = if runs { self.end_run(cx, conn, packet) } else { Some(*packet) };
         if let Some(rest) = rest {
-            self.each_whole(&rest, |sender, slot| sender.credit_op(cx, matcher, conn, slot, 1));
+            self.each_whole(&rest, peer, |sender, slot| {
+                sender.credit_op(cx, matcher, conn, slot, 1)
+            });
         }
     }
 
@@ -108,7 +110,9 @@ impl Sender<'_> {
         packets: u32,
     ) {
         let op = &mut self.ops[slot];
-        op.in_flight -= packets;
+        // A peer that lies about superseded packets may acknowledge one too many: then its own
+        // operation ends with the connection.
+        op.in_flight = op.in_flight.wrapping_sub(packets);
         let end = EndRule::of(&cx.table[conn]).apply(op, 0);
         self.end(cx, matcher, conn, slot, end);
     }
@@ -123,7 +127,10 @@ impl Sender<'_> {
         let state = &mut cx.table[conn];
         let rule = EndRule::of(state);
         let first = OpSlot::of(packet.op);
-        if !self.ops.is_used(first) || packet.op != first.id(self.ops.generation(first)) {
+        if !self.ops.is_used(first)
+            || packet.op != first.id(self.ops.generation(first))
+            || self.ops[first].peer.slot() != state.peer().number()
+        {
             return None;
         }
         let first_serial = self.ops[first].serial;

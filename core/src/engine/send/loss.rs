@@ -39,6 +39,7 @@ impl Sender<'_> {
         let (mut psn, end) = (state.tx().first_psn(), state.tx().overtaken_end());
         let mut wait: Option<u32> = None;
         let mut latest: Option<Tick> = None;
+        let peer = state.peer();
         let mut is_too_long = false;
         // bound: the window
         while let Some(hole) = state.tx().find(&self.in_flight, PacketSet::Outstanding, psn, end) {
@@ -58,7 +59,7 @@ impl Sender<'_> {
                 state.tx_mut().packet_lost(hole);
                 // Any of them may be too long for the path, not only the last one.
                 is_too_long |= before.is_some_and(|record| {
-                    record.flags.contains(TxFlags::RETRANSMITTED) && self.is_too_long(&record)
+                    record.flags.contains(TxFlags::RETRANSMITTED) && self.is_too_long(&record, peer)
                 });
                 cx.stats.losses_by_ack += 1;
                 latest = Some(latest.map_or(sent_at, |latest| latest.max(sent_at)));

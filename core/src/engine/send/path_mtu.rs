@@ -15,7 +15,7 @@ use crate::engine::send::Sender;
 use crate::engine::send::transmit::put_header;
 use crate::peer::packet_record::{TxFlags, TxPacket};
 use crate::peer::path_mtu::{RoundEnd, may_be_too_long};
-use crate::peer::slots::ConnSlot;
+use crate::peer::slots::{ConnSlot, PeerSlot};
 use crate::peer::{Connection, Extra};
 use crate::wire::{BEFORE_LEN, Flags, HEADER_LEN, PacketKind, ProbeBody, segment_overhead};
 use zerocopy::IntoBytes;
@@ -36,15 +36,15 @@ impl Sender<'_> {
     pub(super) fn suspect_path(&mut self, cx: &mut Ctx<'_>, conn: ConnSlot, psn: Psn) {
         let state = &cx.table[conn];
         let Some(record) = state.tx().record(&self.in_flight, psn).copied() else { return };
-        if self.is_too_long(&record) {
+        if self.is_too_long(&record, state.peer()) {
             self.start_search(cx, conn);
         }
     }
 
     /// Whether a packet may be too long for the path. Bound: the operations in it.
     #[cold]
-    pub(super) fn is_too_long(&mut self, record: &TxPacket) -> bool {
-        may_be_too_long(self.packet_len(record))
+    pub(super) fn is_too_long(&mut self, record: &TxPacket, peer: PeerSlot) -> bool {
+        may_be_too_long(self.packet_len(record, peer))
     }
 
     /// Tries longer packets on a path that did not pass them some time ago.
@@ -77,12 +77,12 @@ impl Sender<'_> {
 
     /// The length of a packet, or up to 24 bytes more if it has a part of an operation. Never less:
     /// a packet that counts as short goes again for ever on a path that does not pass it.
-    fn packet_len(&mut self, record: &TxPacket) -> usize {
+    fn packet_len(&mut self, record: &TxPacket, peer: PeerSlot) -> usize {
         if record.flags.contains(TxFlags::PART) {
             return HEADER_LEN + PART_OVERHEAD_MAX + usize::from(record.len);
         }
         let mut len = HEADER_LEN;
-        self.each_whole(record, |sender, slot| {
+        self.each_whole(record, peer, |sender, slot| {
             len += sender.len_as_a_whole(slot).unwrap_or_default();
         });
         len

@@ -4,6 +4,7 @@
 //! In: records of packets under way. Out: the same packet again, without the operations that are
 //! superseded. Bound: the window.
 
+use crate::Memory;
 use crate::collections::list::List;
 use crate::collections::serial::Psn;
 use crate::collections::slab::SlotIndex;
@@ -15,9 +16,8 @@ use crate::engine::send::pieces::{cut, record_piece};
 use crate::engine::send::transmit::put_header;
 use crate::peer::operation::TxOp;
 use crate::peer::packet_record::{TxFlags, TxPacket};
-use crate::peer::slots::{ConnSlot, OpSlot};
+use crate::peer::slots::{ConnSlot, OpSlot, PeerSlot};
 use crate::wire::{Flags, HEADER_LEN, PacketKind};
-use crate::{Memory, OpId};
 
 /// Whether an operation is of the attempt that `rnr_epoch` names; all but messages are of any.
 #[inline]
@@ -72,7 +72,8 @@ impl Sender<'_> {
         memory: &mut M,
     ) -> Option<usize> {
         let sent = *cx.table[conn].tx().record(&self.in_flight, psn)?;
-        let mut len = self.compose_again(target, &sent, packet, memory)?;
+        let peer = cx.table[conn].peer();
+        let mut len = self.compose_again(target, (&sent, peer), packet, memory)?;
         let mut kind = PacketKind::Data;
         let mut is_sent = true;
         if len > room {
@@ -98,20 +99,20 @@ impl Sender<'_> {
     fn compose_again<M: Memory>(
         &mut self,
         target: &RmaTarget<'_>,
-        sent: &TxPacket,
+        (sent, peer): (&TxPacket, PeerSlot),
         packet: &mut [u8],
         memory: &mut M,
     ) -> Option<usize> {
         let mut at = HEADER_LEN;
         if sent.flags.contains(TxFlags::PART) {
-            if let Some(slot) = self.op_of_attempt(sent.op, sent.rnr_epoch) {
+            if let Some(slot) = self.op_of_attempt(sent, peer) {
                 let offset = sent.begins_at(self.ops[slot].sent);
                 let into = packet.get_mut(at..)?;
                 at +=
                     self.encode_segment(target, slot, offset, sent.len, into, memory).unwrap_or(0);
             }
         } else {
-            self.each_whole(sent, |sender, slot| {
+            self.each_whole(sent, peer, |sender, slot| {
                 let rest = packet.get_mut(at..).unwrap_or_default();
                 at += sender.encode_whole(target, slot, rest, memory).unwrap_or(0);
             });
@@ -137,30 +138,38 @@ impl Sender<'_> {
         Some(())
     }
 
-    /// The slot of an operation, if it is still under way, and of a message in the attempt that
-    /// `rnr_epoch` names.
+    /// The slot of the first operation of a packet to `peer`, if it is still under way, and of a
+    /// message in the attempt in which the packet was sent.
     #[inline]
-    pub(super) fn op_of_attempt(&self, id: OpId, rnr_epoch: u8) -> Option<OpSlot> {
-        Some(self.find_of_attempt(id, rnr_epoch)?.0)
+    pub(super) fn op_of_attempt(&self, packet: &TxPacket, peer: PeerSlot) -> Option<OpSlot> {
+        Some(self.find_of_attempt(packet, peer)?.0)
     }
 
-    /// The slot and the state of an operation, as [`Self::op_of_attempt`] finds it.
+    /// The slot and the state of an operation, as [`Self::op_of_attempt`] finds it. An identifier
+    /// comes again after 2^12 others of its slot, and a peer can leave a superseded packet without
+    /// an acknowledgment for as long: it gets nothing of an operation for another one.
     #[inline(always)]
-    pub(super) fn find_of_attempt(&self, id: OpId, rnr_epoch: u8) -> Option<(OpSlot, &TxOp)> {
-        let slot = OpSlot::of(id);
+    pub(super) fn find_of_attempt(
+        &self,
+        packet: &TxPacket,
+        peer: PeerSlot,
+    ) -> Option<(OpSlot, &TxOp)> {
+        let slot = OpSlot::of(packet.op);
         let (op, generation) = self.ops.tenant(slot)?;
-        (slot.id(generation) == id && is_of_attempt(op, rnr_epoch)).then_some((slot, op))
+        let is_op = slot.id(generation) == packet.op && op.peer.slot() == peer.number();
+        (is_op && is_of_attempt(op, packet.rnr_epoch)).then_some((slot, op))
     }
 
-    /// Calls `each` for the operations of a packet that are still under way in the attempt in which
-    /// it was sent. They are neighbours in the peer's queue: none of them can have ended before
-    /// this packet was acknowledged, unless all of them were superseded.
+    /// Calls `each` for the operations of a packet to `peer` that are still under way in the
+    /// attempt in which it was sent. They are neighbours in the peer's queue: none of them can have
+    /// ended before this packet was acknowledged, unless all of them were superseded.
     pub(super) fn each_whole(
         &mut self,
         packet: &TxPacket,
+        peer: PeerSlot,
         mut each: impl FnMut(&mut Self, OpSlot),
     ) {
-        let Some(first) = self.op_of_attempt(packet.op, packet.rnr_epoch) else { return };
+        let Some(first) = self.op_of_attempt(packet, peer) else { return };
         let first_serial = self.ops[first].serial;
         let mut slot = first;
         // bound: the operations of one packet
