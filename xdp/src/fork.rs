@@ -23,11 +23,12 @@ static DESCRIPTORS: Mutex<Vec<RawFd>> = Mutex::new(Vec::new());
 
 /// Registers a descriptor while it lives. Its owner drops it before the descriptor.
 #[derive(Debug)]
-pub(crate) struct Uninherited(RawFd);
+pub struct Uninherited(RawFd);
 
 impl Uninherited {
     /// Registers the descriptor of `owner`.
-    pub(crate) fn new(owner: &impl AsFd) -> Self {
+    #[must_use]
+    pub fn new(owner: &impl AsFd) -> Self {
         let descriptor = owner.as_fd().as_raw_fd();
         descriptors().push(descriptor);
         Self(descriptor)

@@ -286,6 +286,21 @@ impl Engine<'_> {
         self.matcher.cancel(&mut self.cx, |request| request.context == context)
     }
 
+    /// An operation of the initiator with this context that has not ended, with `peer` if one is
+    /// named. Bound: the operation slots.
+    #[must_use]
+    #[cold]
+    pub fn operation_of(&self, context: Context, peer: Option<PeerId>) -> Option<OpId> {
+        self.sender.operation_of(context, peer)
+    }
+
+    /// Whether an operation of the initiator has not ended, or was not polled.
+    #[must_use]
+    #[cold]
+    pub fn has_operation(&self, id: OpId) -> bool {
+        self.sender.has_operation(id)
+    }
+
     /// Cancels every receive that has matched nothing yet, as [`Self::cancel`] does. Bound: the
     /// posted receives.
     pub fn cancel_all(&mut self) {

@@ -5,6 +5,7 @@
 //! all of them, to `enable`. Afterwards the references keep them busy. Bound: one object of each
 //! kind, and one counter for each kind of operation.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use ofi_xdp_datapath::HybridPort;
@@ -51,6 +52,8 @@ pub(super) enum NeededQueues {
 pub(super) struct Bindings {
     /// The port, until the runtime takes it. Boxed, because most endpoints have none by themselves.
     pub(super) port: Option<Box<HybridPort>>,
+    /// The address that the application has asked for before `fi_enable`: it stays.
+    pub(super) name: Option<SocketAddr>,
     pub(super) av: Option<Arc<Av>>,
     pub(super) eq: Option<Arc<Eq>>,
     pub(super) transmit: Option<BoundCq>,

@@ -79,6 +79,20 @@ struct State {
     request: Option<(Arc<CmSocket>, RequestId)>,
 }
 
+impl State {
+    /// The attempt has failed; whether one was under way.
+    fn fail(&mut self, error: Error, data: &[u8]) -> bool {
+        if !matches!(self.phase, ConnectPhase::Requesting | ConnectPhase::Opening) {
+            return false;
+        }
+        self.phase = ConnectPhase::Ended;
+        if let Some(events) = &self.events {
+            events.push_error(self.origin.error(error, data));
+        }
+        true
+    }
+}
+
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct EndpointConnection {
@@ -160,12 +174,35 @@ impl EndpointConnection {
     ) -> Result<(), Error> {
         let request = self.incoming.as_ref().ok_or(Error::Invalid)?;
         self.begin(ConnectPhase::Opening, origin, events)?;
+        let accepted = self.accept_request(request, local, data);
+        if accepted.is_err() {
+            // The caller learns of it; there is no event.
+            self.lock().phase = ConnectPhase::Ended;
+            self.abandon();
+        }
+        accepted
+    }
+
+    /// Opens the connection, then accepts: the first packet may follow the answer at once.
+    fn accept_request(
+        self: &Arc<Self>,
+        request: &ConnectionRequest,
+        local: SocketAddr,
+        data: &[u8],
+    ) -> Result<(), Error> {
         let (runtime, peer) = self.runtime()?;
         runtime.open_connection(peer, (request.peer().into(), request.cid()), false)?;
         let requester: Weak<Self> = Arc::downgrade(self);
         let id = request.accept((local, peer), data, requester)?;
         self.lock().request = Some((Arc::clone(request.socket()), id));
         Ok(())
+    }
+
+    /// Ends the connection of an attempt that has failed. The other side waits for nothing.
+    fn abandon(&self) {
+        if let Ok((runtime, peer)) = self.runtime() {
+            runtime.abandon_connection(peer);
+        }
     }
 
     /// Ends the connection from this side.
@@ -216,15 +253,11 @@ impl EndpointConnection {
         Ok((runtime.upgrade().ok_or(Error::BadState)?, *peer))
     }
 
-    /// The attempt has failed.
+    /// The attempt has failed: a connection that opens ends.
     fn fail(&self, error: Error, data: &[u8]) {
-        let mut state = self.lock();
-        if !matches!(state.phase, ConnectPhase::Requesting | ConnectPhase::Opening) {
-            return;
-        }
-        state.phase = ConnectPhase::Ended;
-        if let Some(events) = &state.events {
-            events.push_error(state.origin.error(error, data));
+        let failed = self.lock().fail(error, data);
+        if failed {
+            self.abandon();
         }
     }
 
@@ -281,12 +314,14 @@ impl Observer for EndpointConnection {
     }
 
     fn disconnected(&self) {
-        let connected = self.lock().phase == ConnectPhase::Connected;
-        if !connected {
-            // The listener has accepted, and its data port does not answer.
-            return self.fail(Error::TimedOut, &[]);
-        }
+        // The connection manager may call `connected` at the same time: the phase that is read is
+        // the one that ends.
         let mut state = self.lock();
+        if state.phase != ConnectPhase::Connected {
+            // The listener has accepted, and its data port does not answer.
+            state.fail(Error::TimedOut, &[]);
+            return;
+        }
         state.phase = ConnectPhase::Ended;
         if let Some(events) = &state.events {
             events.push(state.origin.event(abi::FI_SHUTDOWN, &[]));

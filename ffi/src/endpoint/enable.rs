@@ -40,9 +40,9 @@ impl Endpoint {
     /// others with its bindings have started, if there is room.
     ///
     /// # Errors
-    /// [`Error::BadState`] without a shared context that was asked for, and after an attempt that
-    /// failed behind [`Runtime::start`]; [`Error::NoAddressVector`]; [`Error::NoCompletionQueue`];
-    /// [`Error::NoMemory`]; as [`Runtime::start`] and [`open_port`].
+    /// [`Error::BadState`] without a shared context that was asked for;
+    /// [`Error::NoAddressVector`]; [`Error::NoCompletionQueue`]; [`Error::NoMemory`]; as
+    /// [`Runtime::start`] and [`open_port`].
     pub(super) fn start(&self, bindings: &mut Bindings, queues: NeededQueues) -> Result<(), Error> {
         if let Some(place) = &self.place {
             bindings.av = place.vector.get().cloned();
@@ -94,8 +94,9 @@ impl Endpoint {
     /// The properties that connected endpoints of one runtime have in common; `None` for an
     /// endpoint that has one of its own. Counters are those of a runtime, and so are ports.
     fn runtime_key(&self, bindings: &Bindings, queues: QueuePair) -> Option<RuntimeKey> {
-        let Bindings { counters, shared_rx, port, .. } = bindings;
-        if self.connection.is_none() || port.is_some() || !counters.is_empty() {
+        let Bindings { counters, shared_rx, port, name, .. } = bindings;
+        let has_port = port.is_some() || name.is_some() || self.local.port() != 0;
+        if self.connection.is_none() || has_port || !counters.is_empty() {
             return None;
         }
         Some(RuntimeKey {
@@ -106,6 +107,19 @@ impl Endpoint {
             sends: self.sends,
             recvs: self.recvs,
         })
+    }
+
+    /// Opens the port, unless it is open. An attempt that failed behind [`Runtime::start`] has
+    /// closed it, and the application may know its address.
+    ///
+    /// # Errors
+    /// As [`open_port`].
+    pub(super) fn open_own_port(&self, bindings: &mut Bindings) -> Result<(), Error> {
+        if bindings.port.is_none() {
+            let address = bindings.name.unwrap_or(self.local);
+            bindings.port = Some(open_port(&self.domain, address, self.carries_datagrams)?);
+        }
+        Ok(())
     }
 
     /// Starts a runtime for `room` endpoints.
@@ -129,9 +143,7 @@ impl Endpoint {
             names_sources: self.carries_datagrams && self.caps & bits::SOURCE != 0,
         };
         let config = self.config(&av, room)?;
-        if bindings.port.is_none() && self.connection.is_some() {
-            bindings.port = Some(open_port(&self.domain, self.local, false)?);
-        }
+        self.open_own_port(bindings)?;
         let port = &mut bindings.port;
         let runtime = Runtime::start(RuntimeConfig { config, port, av, endpoint, wakers, shared })?;
         let joined = bind_counters(&runtime, bindings)

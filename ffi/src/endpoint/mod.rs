@@ -29,6 +29,8 @@ mod receives;
 pub(crate) mod scalable;
 pub(crate) mod shared_rx;
 pub(crate) mod shared_tx;
+#[cfg(test)]
+mod tests;
 mod transfer;
 
 use std::net::SocketAddr;

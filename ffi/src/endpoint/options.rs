@@ -10,9 +10,9 @@ use std::sync::atomic::Ordering;
 
 use ofi_xdp_core::{Context, DeferredId};
 
+use super::Endpoint;
 use super::connection::CM_DATA_MAX;
 use super::receives::Receives;
-use super::{Endpoint, open_port};
 use crate::runtime::{OpFlags, Recv, Side};
 use crate::sys::errno::Error;
 
@@ -77,7 +77,7 @@ impl Endpoint {
     /// the address of their scalable endpoint.
     ///
     /// # Errors
-    /// As [`open_port`].
+    /// As [`Self::open_own_port`].
     pub(crate) fn name(&self) -> Result<SocketAddr, Error> {
         if let Some(place) = &self.place {
             return Ok(place.name);
@@ -88,10 +88,9 @@ impl Endpoint {
         if let Ok(enabled) = self.enabled() {
             return Ok(enabled.address);
         }
-        let port = &mut self.original.as_deref().unwrap_or(self).bindings().port;
-        if port.is_none() {
-            *port = Some(open_port(&self.domain, self.local, self.carries_datagrams)?);
-        }
-        port.as_ref().map(|port| port.local_addr()).ok_or(Error::BadState)
+        let bindings = &mut *self.original.as_deref().unwrap_or(self).bindings();
+        self.open_own_port(bindings)?;
+        bindings.name = bindings.port.as_ref().map(|port| port.local_addr());
+        bindings.name.ok_or(Error::BadState)
     }
 }

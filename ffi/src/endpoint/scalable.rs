@@ -14,6 +14,8 @@ use std::ffi::c_int;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
+use ofi_xdp_datapath::fork::Uninherited;
+
 use super::context_place::{ContextPlace, RECEIVE_ONLY, TRANSMIT_ONLY};
 use super::{Endpoint, Opening, check_offered, local_address, open_port};
 use crate::getinfo::{Info, InfoRequest, hints};
@@ -29,11 +31,19 @@ const IN_USE: Error = Error::Os(libc::EADDRINUSE);
 /// Searches for neighbouring ports, where the application has not chosen the first.
 const PORT_ATTEMPTS: usize = 32;
 
+/// A port that is held for a context.
+#[derive(Debug)]
+struct ReservedPort {
+    /// Dropped before the socket. The child of a fork does not keep the port.
+    _uninherited: Uninherited,
+    socket: UdpSocket,
+}
+
 /// A context that may be opened.
 #[derive(Debug, Default)]
 struct ContextSlot {
     /// Holds its port until it is opened for the first time.
-    reserved: Option<UdpSocket>,
+    reserved: Option<ReservedPort>,
     opened: Weak<Endpoint>,
 }
 
@@ -205,7 +215,7 @@ fn neighbour(name: SocketAddr, index: usize) -> Option<SocketAddr> {
 
 /// Reserves the ports of `count` receive contexts, with kernel sockets. AF_XDP sockets take long to
 /// open, so a context opens its own.
-fn neighbours(local: SocketAddr, count: usize) -> Result<Vec<UdpSocket>, Error> {
+fn neighbours(local: SocketAddr, count: usize) -> Result<Vec<ReservedPort>, Error> {
     if count > CONTEXTS_MAX {
         return Err(Error::Invalid);
     }
@@ -218,7 +228,7 @@ fn neighbours(local: SocketAddr, count: usize) -> Result<Vec<UdpSocket>, Error> 
     Err(IN_USE)
 }
 
-fn reserve_neighbours(local: SocketAddr, count: usize) -> Result<Vec<UdpSocket>, Error> {
+fn reserve_neighbours(local: SocketAddr, count: usize) -> Result<Vec<ReservedPort>, Error> {
     let first = reserve(local)?;
     let name = address(&first)?;
     let mut ports = vec![first];
@@ -228,12 +238,13 @@ fn reserve_neighbours(local: SocketAddr, count: usize) -> Result<Vec<UdpSocket>,
     Ok(ports)
 }
 
-fn reserve(local: SocketAddr) -> Result<UdpSocket, Error> {
-    UdpSocket::bind(local).map_err(|error| os_error(&error))
+fn reserve(local: SocketAddr) -> Result<ReservedPort, Error> {
+    let socket = UdpSocket::bind(local).map_err(|error| os_error(&error))?;
+    Ok(ReservedPort { _uninherited: Uninherited::new(&socket), socket })
 }
 
-fn address(reserved: &UdpSocket) -> Result<SocketAddr, Error> {
-    reserved.local_addr().map_err(|error| os_error(&error))
+fn address(reserved: &ReservedPort) -> Result<SocketAddr, Error> {
+    reserved.socket.local_addr().map_err(|error| os_error(&error))
 }
 
 fn os_error(error: &std::io::Error) -> Error {

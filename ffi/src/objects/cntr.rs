@@ -294,6 +294,15 @@ impl WorkCounter for Cntr {
 }
 
 impl ObjectOps for Cntr {
+    fn close(&self) -> Result<(), Error> {
+        self.object.leave(self);
+        Ok(())
+    }
+
+    fn is_unreferenced(self: &Arc<Self>) -> bool {
+        self.domain.work().is_only_reference(self)
+    }
+
     fn member_lock(&self) -> Option<Arc<RwLock<()>>> {
         Some(self.domain.fabric().member_lock())
     }

@@ -394,6 +394,11 @@ fn collect(
 }
 
 impl ObjectOps for Cq {
+    fn close(&self) -> Result<(), Error> {
+        self.object.leave(self);
+        Ok(())
+    }
+
     fn member_lock(&self) -> Option<Arc<RwLock<()>>> {
         Some(self.domain.fabric().member_lock())
     }

@@ -306,6 +306,11 @@ impl WaitMember for Eq {
         outer.add(self.ready.as_fd())
     }
 
+    fn leave(&self, outer: &Wait) {
+        // It cannot fail on two open descriptors.
+        let _ = outer.remove(self.ready.as_fd());
+    }
+
     fn try_wait(&self) -> Result<(), Error> {
         if self.is_empty() { Ok(()) } else { Err(Error::Again) }
     }
@@ -314,6 +319,11 @@ impl WaitMember for Eq {
 }
 
 impl ObjectOps for Eq {
+    fn close(&self) -> Result<(), Error> {
+        self.wait.leave(self);
+        Ok(())
+    }
+
     fn member_lock(&self) -> Option<Arc<RwLock<()>>> {
         Some(self.fabric.member_lock())
     }
@@ -328,5 +338,27 @@ impl ObjectOps for Eq {
 
     fn wait_object(&self) -> Result<u32, Error> {
         Ok(self.wait.kind())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::objects::wait_set::WaitSet;
+
+    /// A fork may have copied the descriptor.
+    #[test]
+    fn a_closed_queue_leaves_its_wait_set_where_a_copy_of_it_is_open() {
+        let fabric = Fabric::open(None, 0).unwrap();
+        let set = WaitSet::open(&fabric, abi::FI_WAIT_FD).unwrap();
+        let wait = WaitObject::Set(Arc::clone(&set));
+        let queue = Eq::open(&fabric, EqAttributes { wait, ..EqAttributes::default() }).unwrap();
+        let _copy = queue.ready.as_fd().try_clone_to_owned().unwrap();
+        queue.push(Event::new(abi::FI_AV_COMPLETE, vec![]));
+        queue.close().unwrap();
+        drop(queue);
+        let (start, pause) = (now(), Duration::from_millis(20));
+        set.wait.sleep(Some(pause)).unwrap();
+        assert!(now().since(start) >= pause, "it ends each sleep");
     }
 }

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reads of queues, counters and poll sets yield the processor if they find nothing.
+//! Reads of queues, counters and poll sets yield the processor if they find nothing. A counter
+//! may be closed once its works have started.
 
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
+use std::thread;
 use std::time::Duration;
 
 use ofi_xdp_core::Instant;
@@ -10,15 +12,52 @@ use super::cntr::Cntr;
 use super::cq::{Cq, CqAttributes};
 use super::domain::Domain;
 use super::fabric::Fabric;
+use super::object_ops::ObjectOps as _;
 use super::poll_set::PollSet;
 use super::wait_set::WaitObject;
 use crate::getinfo::InfoRequest;
+use crate::runtime::deferred::{Action, Work, WorkCounter};
 use crate::sys::errno::Error;
 use crate::wait::spin_yield;
 
 fn domain() -> Arc<Domain> {
     let loopback = InfoRequest { source: "127.0.0.1:0".parse().ok(), ..InfoRequest::default() };
     Domain::open(&Fabric::open(None, 0).unwrap(), &loopback).unwrap()
+}
+
+/// A counter that tells of a change, and gives the thread that waits for it time to act on it.
+#[derive(Debug)]
+struct SlowCounter(mpsc::Sender<()>);
+
+impl WorkCounter for SlowCounter {
+    fn total(&self) -> u64 {
+        0
+    }
+
+    fn change(&self, _: u64, _: u64) {
+        self.0.send(()).unwrap();
+        thread::sleep(Duration::from_millis(50));
+    }
+
+    fn set_done(&self, _: u64) {}
+}
+
+#[test]
+fn a_counter_is_unreferenced_once_its_works_have_started() {
+    let domain = domain();
+    let counter = Cntr::open(&domain, WaitObject::None).unwrap();
+    let (changed, changes) = mpsc::channel();
+    let slow = Arc::new(SlowCounter(changed));
+    let trigger = Arc::clone(&counter) as _;
+    let action = Action::Add(slow, 1);
+    let work = Work { id: 1, counter: trigger, threshold: 0, action, completion: None };
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            changes.recv().unwrap();
+            assert!(counter.is_unreferenced());
+        });
+        domain.work().push(work).unwrap();
+    });
 }
 
 #[test]

@@ -51,6 +51,13 @@ impl WaitObject {
         }
     }
 
+    /// A queue or counter with this object is closed: it leaves the set that it has joined.
+    pub(crate) fn leave(&self, member: &impl WaitMember) {
+        if let Self::Set(set) = self {
+            member.leave(&set.wait);
+        }
+    }
+
     /// The wait set to join, if there is one.
     ///
     /// # Errors
@@ -72,6 +79,9 @@ pub(crate) trait WaitMember: std::fmt::Debug + Send + Sync {
     /// [`Error::Os`]; [`Error::NotSupported`] if the member has no descriptor.
     fn join(&self, outer: &Wait) -> Result<(), Error>;
 
+    /// Reverses [`Self::join`], before the descriptor is closed.
+    fn leave(&self, outer: &Wait);
+
     /// `fi_trywait`: prepares the descriptor to be waited on.
     ///
     /// # Errors
@@ -88,7 +98,7 @@ pub(crate) trait WaitMember: std::fmt::Debug + Send + Sync {
 pub(crate) struct WaitSet {
     fabric: Arc<Fabric>,
     kind: abi::fi_wait_obj,
-    wait: Wait,
+    pub(super) wait: Wait,
     members: Mutex<Vec<Weak<dyn WaitMember>>>,
 }
 

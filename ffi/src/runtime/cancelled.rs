@@ -2,47 +2,57 @@
 //! Sends that the application wants cancelled (`fi_cancel(3)`).
 //!
 //! A send runs to its end, because its first packet may be with the peer. If it fails after the
-//! call, it ends as cancelled: an application may wait for that error, and pass over any other.
+//! call, it ends as cancelled: an application may wait for that error, and pass over any other. The
+//! engine's name of the operation tells it from others with the same context.
 //!
-//! In: contexts of cancelled operations, completions. Out: the outcome of a completion. Called by
-//! `post` and `completions`. Bound: [`CONTEXTS_MAX`] contexts, the latest ones.
+//! In: sends under way that are cancelled, completions. Out: the outcome of a completion. Called by
+//! `post` and `completions`. Bound: [`SENDS_MAX`] sends, the latest ones.
 
 use std::collections::VecDeque;
 
-use ofi_xdp_core::{Completion, Context, OpError};
+use ofi_xdp_core::{Completion, OpError, OpId};
 
-/// Contexts that are remembered.
-const CONTEXTS_MAX: usize = 256;
+/// Sends that are remembered.
+const SENDS_MAX: usize = 256;
 
 /// See the module.
 #[derive(Debug, Default)]
-pub(super) struct CancelledSends(VecDeque<Context>);
+pub(super) struct CancelledSends(VecDeque<OpId>);
 
 impl CancelledSends {
-    /// Remembers an operation that is no receive.
-    pub(super) fn insert(&mut self, context: Context) {
-        if self.0.len() == CONTEXTS_MAX {
+    /// Remembers a send that is under way.
+    pub(super) fn insert(&mut self, send: OpId) {
+        if self.0.contains(&send) {
+            return;
+        }
+        if self.0.len() == SENDS_MAX {
             self.0.pop_front();
         }
-        self.0.push_back(context);
+        self.0.push_back(send);
     }
 
-    /// Forgets an operation that ends, and adapts its outcome if it is a send. A receive had ended
-    /// before the call, and its context is in use again.
+    /// Forgets the sends that ended without a completion, before others are polled.
     #[inline]
-    pub(super) fn adapt(&mut self, completion: &mut Completion, is_receive: bool) {
+    pub(super) fn keep(&mut self, exists: impl Fn(OpId) -> bool) {
         if !self.0.is_empty() {
-            self.adapt_listed(completion, is_receive);
+            self.0.retain(|&send| exists(send));
+        }
+    }
+
+    /// Adapts the outcome of a completion that was just polled, if it is that of a remembered send:
+    /// that one does not exist any more.
+    #[inline]
+    pub(super) fn adapt(&mut self, completion: &mut Completion, exists: impl Fn(OpId) -> bool) {
+        if !self.0.is_empty() {
+            self.adapt_listed(completion, exists);
         }
     }
 
     #[cold]
-    fn adapt_listed(&mut self, completion: &mut Completion, is_receive: bool) {
-        let Some(at) = self.0.iter().position(|context| *context == completion.context) else {
-            return;
-        };
+    fn adapt_listed(&mut self, completion: &mut Completion, exists: impl Fn(OpId) -> bool) {
+        let Some(at) = self.0.iter().position(|&send| !exists(send)) else { return };
         self.0.remove(at);
-        if completion.outcome.is_err() && !is_receive {
+        if completion.outcome.is_err() {
             completion.outcome = Err(OpError::Cancelled);
         }
     }
@@ -51,11 +61,11 @@ impl CancelledSends {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ofi_xdp_core::{OpKind, PeerId};
+    use ofi_xdp_core::{Context, OpKind, PeerId};
 
-    fn ended(context: u64, outcome: Result<(), OpError>) -> Completion {
+    fn ended(outcome: Result<(), OpError>) -> Completion {
         Completion {
-            context: Context(context),
+            context: Context(1),
             kind: OpKind::Write,
             peer: PeerId::NONE,
             len: 0,
@@ -68,42 +78,50 @@ mod tests {
         }
     }
 
+    /// The outcome of the send `ends`, or of another operation.
+    fn outcome(
+        sends: &mut CancelledSends,
+        ends: Option<OpId>,
+        before: Result<(), OpError>,
+    ) -> Result<(), OpError> {
+        let mut completion = ended(before);
+        sends.adapt(&mut completion, |send| Some(send) != ends);
+        completion.outcome
+    }
+
+    const FAILED: Result<(), OpError> = Err(OpError::TimedOut);
+
     #[test]
     fn a_failure_after_the_call_is_a_cancellation_once() {
         let mut sends = CancelledSends::default();
-        sends.insert(Context(1));
-        let outcome = |sends: &mut CancelledSends, context, before| {
-            let mut completion = ended(context, before);
-            sends.adapt(&mut completion, false);
-            completion.outcome
-        };
-        let failed = Err(OpError::TimedOut);
-        assert_eq!(outcome(&mut sends, 2, failed), failed);
-        assert_eq!(outcome(&mut sends, 1, failed), Err(OpError::Cancelled));
-        assert_eq!(outcome(&mut sends, 1, failed), failed);
-        sends.insert(Context(3));
-        assert_eq!(outcome(&mut sends, 3, Ok(())), Ok(()));
-        assert_eq!(outcome(&mut sends, 3, failed), failed);
+        let [first, second] = [1, 2].map(|slot| OpId::new(slot, 1));
+        sends.insert(first);
+        sends.insert(first);
+        assert_eq!(outcome(&mut sends, None, FAILED), FAILED);
+        assert_eq!(outcome(&mut sends, Some(first), FAILED), Err(OpError::Cancelled));
+        assert_eq!(outcome(&mut sends, Some(first), FAILED), FAILED);
+        sends.insert(second);
+        assert_eq!(outcome(&mut sends, Some(second), Ok(())), Ok(()));
+        assert_eq!(outcome(&mut sends, Some(second), FAILED), FAILED);
     }
 
     #[test]
-    fn a_receive_that_had_ended_before_the_call_is_forgotten() {
+    fn a_send_that_ended_without_a_completion_is_forgotten() {
         let mut sends = CancelledSends::default();
-        sends.insert(Context(1));
-        let failed = Err(OpError::Truncated);
-        for is_receive in [true, false] {
-            let mut completion = ended(1, failed);
-            sends.adapt(&mut completion, is_receive);
-            assert_eq!(completion.outcome, failed);
-        }
+        let silent = OpId::new(1, 1);
+        sends.insert(silent);
+        sends.keep(|_| true);
+        assert_eq!(sends.0, [silent]);
+        sends.keep(|_| false);
+        assert_eq!(outcome(&mut sends, Some(silent), FAILED), FAILED);
     }
 
     #[test]
     fn the_list_has_an_end() {
         let mut sends = CancelledSends::default();
-        for context in 0..2 * CONTEXTS_MAX as u64 {
-            sends.insert(Context(context));
+        for slot in 0..2 * SENDS_MAX as u32 {
+            sends.insert(OpId::new(slot, 1));
         }
-        assert_eq!(sends.0.len(), CONTEXTS_MAX);
+        assert_eq!(sends.0.len(), SENDS_MAX);
     }
 }

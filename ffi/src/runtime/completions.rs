@@ -54,6 +54,7 @@ impl Runtime {
         let sorted = wakers.sorted;
         engine.with_mut(|engine| {
             peers.sync(engine, &self.av);
+            cancelled.keep(|send| engine.has_operation(send));
             let mut flow = ControlFlow::Continue(());
             for &source in sources {
                 // bound: the operation slots
@@ -73,7 +74,7 @@ impl Runtime {
                             goes_to_group(engine, completion.peer)
                         };
                     }
-                    cancelled.adapt(&mut completion, is_receive);
+                    cancelled.adapt(&mut completion, |send| engine.has_operation(send));
                     if is_receive {
                         if !self.endpoint.is_connected {
                             origin.source = peers.source(engine, &self.av, completion.peer);

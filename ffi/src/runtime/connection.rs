@@ -88,6 +88,16 @@ impl Runtime {
         Ok(())
     }
 
+    /// Ends the connection of an endpoint at once, if there is one: it has no answer, or the other
+    /// side knows nothing of it.
+    pub(crate) fn abandon_connection(&self, peer: PeerId) {
+        let mut state = self.lock();
+        let now = now();
+        Self::end_link(&mut state, peer, now);
+        self.drive(&mut state, now, Budget::POST);
+        self.wake(&mut state, None);
+    }
+
     /// Removes an endpoint, as [`Self::end_connection`] ends its connection. Afterwards none of its
     /// memory is accessed, and none of its completions is read any more.
     pub(crate) fn remove_link(&self, peer: PeerId) {

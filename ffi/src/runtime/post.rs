@@ -221,10 +221,11 @@ impl Runtime {
             None => engine.cancel(context),
         });
         if cancelled {
-            self.wake(&mut state, None);
-        } else {
-            state.cancelled.insert(context);
+            return self.wake(&mut state, None);
         }
+        let State { engine, cancelled, .. } = &mut *state;
+        let send = engine.with(|engine| engine.operation_of(context, connected));
+        send.into_iter().for_each(|send| cancelled.insert(send));
     }
 }
 

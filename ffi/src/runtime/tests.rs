@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Packets that a call leaves in the port are due at once. Polls without a packet count as
-//! unproductive. A connection that was accepted opens in time, or ends.
+//! unproductive. A connection that was accepted opens in time, or ends. A cancel is about one send.
 
 use std::net::SocketAddr;
+use std::ops::ControlFlow;
 use std::process::Command;
 
 use nix::poll::PollTimeout;
 use nix::sched::{CloneFlags, unshare};
-use ofi_xdp_core::{CompletionGroup, Context, Destination, PeerId, Transmit, Transmitted};
+use ofi_xdp_core::{CompletionGroup, Context, Destination, OpError, PeerId, Transmit, Transmitted};
 use ofi_xdp_datapath::{Mode, PortConfig};
 
 use super::*;
 use crate::runtime::memory::Buffer;
 use crate::runtime::peer_link::Observer;
-use crate::sys::abi::fi_addr_t;
+use crate::sys::abi::{ADDR_NONE, fi_addr_t};
 use crate::sys::param;
 use crate::wait::alarm::Alarm;
 use crate::wait::wait_fd::Wait;
@@ -316,6 +317,87 @@ impl Observer for Learned {
     fn disconnected(&self) {
         self.disconnected.fetch_add(1, Ordering::Relaxed);
     }
+}
+
+/// Connected endpoints of one runtime, with silent peers.
+fn silent_links<const N: usize>() -> (Arc<Runtime>, HybridPort, [(PeerId, Arc<Learned>); N]) {
+    let silent = port();
+    let config = Config::new(ofi_xdp_checksum::crc32c);
+    let thread = Arc::new(Wait::new().unwrap());
+    let endpoint = runtime(Config { named_peers_only: true, ..config }, true, &thread).0;
+    let links = std::array::from_fn(|_| {
+        let learned = Arc::new(Learned::default());
+        let group = CompletionGroup::default();
+        let peer = endpoint.add_link(Arc::clone(&learned) as _, group).unwrap();
+        let to = (silent.local_addr().into(), PeerId::new(7, 1));
+        endpoint.open_connection(peer, to, true).unwrap();
+        (peer, learned)
+    });
+    (endpoint, silent, links)
+}
+
+#[test]
+fn an_abandoned_connection_ends_at_once() {
+    let (endpoint, _silent, [(peer, learned)]) = silent_links();
+    let start = now();
+    endpoint.abandon_connection(peer);
+    assert_eq!(learned.disconnected.load(Ordering::Relaxed), 1);
+    endpoint.abandon_connection(peer);
+    assert_eq!(learned.disconnected.load(Ordering::Relaxed), 1, "once");
+    endpoint.remove_link(peer);
+    assert!(now().since(start) < LINGER / 2);
+}
+
+/// Posts an empty message of [`CONTEXT`].
+fn post_message(runtime: &Runtime, connected: PeerId) {
+    let request = Request {
+        buffer: Buffer::EMPTY,
+        peer: ADDR_NONE,
+        context: CONTEXT,
+        flags: OpFlags::Default,
+        kind: RequestKind::Send { tag: None, data: None },
+    };
+    let options = OpOptions {
+        inject: false,
+        signal: true,
+        more: false,
+        fence: false,
+        deferred: false,
+        form: SendForm::Message,
+        connected: Some(connected),
+    };
+    runtime.post(&request, &options).unwrap();
+}
+
+const CONTEXT: Context = Context(5);
+
+/// The outcome of the one message with `peer`, which ends in error.
+fn failure(runtime: &Runtime, peer: PeerId) -> Option<OpError> {
+    runtime.abandon_connection(peer);
+    let mut outcomes = Vec::new();
+    let source = CompletionSource { side: Side::Transmit, group: CompletionGroup::default() };
+    runtime.collect(&[source], None, |completion, _| {
+        outcomes.push(completion.outcome);
+        ControlFlow::Continue(())
+    });
+    assert_eq!(outcomes.len(), 1);
+    outcomes[0].err()
+}
+
+/// Other sends with its context, of other endpoints or later ones, end as they do.
+#[test]
+fn a_cancel_is_about_the_send_that_is_under_way() {
+    let (endpoint, _silent, links) = silent_links();
+    let [early, other, cancelled] = links.map(|(peer, _)| peer);
+    endpoint.cancel(CONTEXT, Some(early));
+    post_message(&endpoint, early);
+    assert_eq!(failure(&endpoint, early), Some(OpError::Closed));
+    post_message(&endpoint, other);
+    endpoint.cancel(CONTEXT, Some(cancelled));
+    post_message(&endpoint, cancelled);
+    endpoint.cancel(CONTEXT, Some(cancelled));
+    assert_eq!(failure(&endpoint, other), Some(OpError::Closed));
+    assert_eq!(failure(&endpoint, cancelled), Some(OpError::Cancelled));
 }
 
 /// A side that has accepted waits for the first packet of the other side.

@@ -128,13 +128,20 @@ impl Wait {
         &self.waker
     }
 
-    /// Adds this descriptor to `outer`, until it is closed.
+    /// Adds this descriptor to `outer`, until it [leaves](Self::leave).
     ///
     /// # Errors
     /// [`Error::Os`].
     pub(crate) fn join(&self, outer: &Self) -> Result<(), Error> {
         self.waker.export_fd();
         outer.add(self.epoll.0.as_fd())
+    }
+
+    /// Reverses [`Self::join`], before this descriptor is closed: one of which a fork has a copy
+    /// stays in a set.
+    pub(crate) fn leave(&self, outer: &Self) {
+        // It cannot fail on two open sets.
+        let _ = outer.remove(self.epoll.0.as_fd());
     }
 
     /// The one descriptor, for the application.

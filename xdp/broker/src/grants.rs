@@ -24,14 +24,14 @@ use crate::credentials::Credentials;
 use crate::lent_memory::LentMemory;
 use crate::policy::Policy;
 use crate::programs::Programs;
-use crate::quota::{QueueId, Quota};
+use crate::quota::{QueueId, Quota, Room};
 use crate::rule_records::{RuleRecord, RuleRecords};
 use crate::udp_socket::UdpSocketProof;
 
 /// Reason why a request is not granted.
 #[derive(Debug)]
 pub(crate) enum GrantError {
-    /// All allowed queues are busy.
+    /// All allowed queues are busy, or former sockets of the user are; the client asks again.
     Busy(String),
     /// The request is refused for good.
     No(String),
@@ -159,13 +159,9 @@ impl GrantManager {
         if !rule.allows_port(address.port()) {
             return Err(format!("user {} may not use port {}", user.uid, address.port()).into());
         }
-        let most = rule.sockets;
-        if !self.quota.has_room(user.uid, most, is_free) {
-            let held = "sockets already, or memory of former ones";
-            return Err(format!("user {} has {most} {held}", user.uid).into());
-        }
+        let (most, steer) = (rule.sockets, (request.steer, rule.steering));
+        self.check_quota(user.uid, most)?;
         self.programs.drop_detached();
-        let steer = (request.steer, rule.steering);
         let counters_page = self.counters_page(request.interface, &all)?;
         let mut lease = self.open(SocketRequest { queues, ..request }, time)?;
         let queue_id = QueueId { interface: request.interface, queue: lease.socket().queue() };
@@ -181,6 +177,18 @@ impl GrantManager {
         let (interface, uid) = (interface.name.clone(), user.uid);
         let client = ClientParts { memory: client_memory, counters_page, unsteered_reason };
         Ok((lease, PendingGrant { udp_socket, interface, uid, queue_id, rule, memory, client }))
+    }
+
+    /// Checks that user `uid` may have another socket of `most`.
+    fn check_quota(&mut self, uid: u32, most: usize) -> Result<(), GrantError> {
+        let reason = |what| format!("user {uid} has {most} {what}");
+        match self.quota.room(uid, most, is_free) {
+            Room::Free => Ok(()),
+            Room::Soon => {
+                Err(GrantError::Busy(reason("sockets; the queue of a former one is busy")))
+            }
+            Room::Full => Err(reason("sockets already, or memory of former ones").into()),
+        }
     }
 
     /// The record of the rule that sends packets for `address` to a queue, if it is `wanted`.
@@ -217,9 +225,14 @@ impl GrantManager {
     /// its former socket.
     fn open(&mut self, request: SocketRequest, time: Instant) -> Result<Lease, GrantError> {
         let SocketRequest { interface, mut queues, .. } = request;
+        let mut any_held = false;
         // bound: the queues
         loop {
-            let lease = Lease::open(SocketRequest { queues, ..request }, 1).map_err(refusal)?;
+            let lease = match Lease::open(SocketRequest { queues, ..request }, 1) {
+                // The interface has no further queue.
+                Err(error) if any_held && is_no_queue(&error) => return Err(held()),
+                result => result.map_err(refusal)?,
+            };
             if let Some(program) = lease.redirect() {
                 self.programs.opened(interface, program, time);
             }
@@ -228,9 +241,9 @@ impl GrantManager {
                 return Ok(lease);
             }
             if queue >= queues.last {
-                let reason = "a client holds the memory of the queue's former socket";
-                return Err(GrantError::Busy(reason.to_owned()));
+                return Err(held());
             }
+            any_held = true;
             queues.first = queue + 1;
         }
     }
@@ -335,6 +348,16 @@ fn interface(all: &[InterfaceInfo], index: u32) -> Result<&InterfaceInfo, String
         return Err("packets over the loopback interface never leave the kernel".to_owned());
     }
     Ok(interface)
+}
+
+/// The answer when only queues with held memory are left.
+fn held() -> GrantError {
+    GrantError::Busy("a client holds the memory of the queue's former socket".to_owned())
+}
+
+/// Whether the first queue that was asked for does not exist (`xp_assign_dev` in the kernel).
+fn is_no_queue(error: &XskError) -> bool {
+    matches!(error, XskError::Bind(error) if error.raw_os_error() == Some(libc::EINVAL))
 }
 
 fn refusal(error: XskError) -> GrantError {

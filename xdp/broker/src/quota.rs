@@ -29,6 +29,18 @@ pub(crate) struct QueueId {
     pub(crate) queue: u32,
 }
 
+/// Whether a user may have another socket.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Room {
+    /// It may.
+    Free,
+    /// It may, once the kernel has torn down former ones. That takes milliseconds after their
+    /// close (`xdp_put_umem` defers to a work queue), and looks as if the client kept them.
+    Soon,
+    /// It may not, while it has the others or their memory.
+    Full,
+}
+
 /// The sockets of all users.
 #[derive(Debug, Default)]
 pub(crate) struct Quota(Vec<Entry>);
@@ -36,19 +48,28 @@ pub(crate) struct Quota(Vec<Entry>);
 impl Quota {
     /// Whether `uid` may have another socket of `most`. If not, checks by `is_free` the queues of
     /// sockets without a connection, and their memory.
-    pub(crate) fn has_room(
+    pub(crate) fn room(
         &mut self,
         uid: u32,
         most: usize,
         mut is_free: impl FnMut(QueueId) -> bool,
-    ) -> bool {
+    ) -> Room {
+        let mut closing = 0;
         if self.count(uid) >= most {
             self.0.retain(|entry| {
-                let kept = entry.connected || entry.memory.is_held();
-                entry.uid != uid || kept || !is_free(entry.queue_id)
+                if entry.uid != uid || entry.connected || entry.memory.is_held() {
+                    return true;
+                }
+                let is_busy = !is_free(entry.queue_id);
+                closing += usize::from(is_busy);
+                is_busy
             });
         }
-        self.count(uid) < most
+        match self.count(uid) {
+            count if count < most => Room::Free,
+            count if count.saturating_sub(closing) < most => Room::Soon,
+            _ => Room::Full,
+        }
     }
 
     fn count(&self, uid: u32) -> usize {
@@ -96,14 +117,26 @@ mod tests {
     fn a_kept_socket_counts_after_the_connection_ends() {
         let mut quota = Quota::default();
         for queue in 0..2 {
-            assert!(quota.has_room(7, 2, |_| panic!("there is room")));
+            assert_eq!(quota.room(7, 2, |_| panic!("there is room")), Room::Free);
             quota.granted(7, at(queue), unheld());
         }
-        assert!(!quota.has_room(7, 2, |_| panic!("both are connected")));
+        assert_eq!(quota.room(7, 2, |_| panic!("both are connected")), Room::Full);
         quota.disconnected(7, at(0));
-        assert!(!quota.has_room(7, 2, |queue_id| queue_id != at(0)), "kept");
-        assert!(quota.has_room(7, 2, |queue_id| queue_id == at(0)), "given back");
-        assert!(quota.has_room(8, 1, |_| panic!("another user's business")));
+        assert_eq!(quota.room(7, 2, |queue_id| queue_id != at(0)), Room::Soon, "kept, or closing");
+        assert_eq!(quota.room(7, 2, |queue_id| queue_id == at(0)), Room::Free, "given back");
+        assert_eq!(quota.room(8, 1, |_| panic!("another user's business")), Room::Free);
+    }
+
+    #[test]
+    fn closing_sockets_make_no_room_below_a_smaller_quota() {
+        let mut quota = Quota::default();
+        for queue in 0..3 {
+            quota.granted(7, at(queue), unheld());
+        }
+        quota.disconnected(7, at(0));
+        assert_eq!(quota.room(7, 2, |_| false), Room::Full, "two are connected");
+        quota.disconnected(7, at(1));
+        assert_eq!(quota.room(7, 2, |_| false), Room::Soon);
     }
 
     #[test]
@@ -112,11 +145,11 @@ mod tests {
         let (memory, client) = new_memory();
         quota.granted(7, at(0), memory);
         quota.disconnected(7, at(0));
-        assert!(!quota.has_room(7, 1, |_| true), "the queue is free, the memory is not");
+        assert_eq!(quota.room(7, 1, |_| true), Room::Full, "the queue is free, the memory is not");
         assert!(quota.is_held(at(0)) && !quota.is_held(at(1)));
         drop(client);
         assert!(!quota.is_held(at(0)));
-        assert!(quota.has_room(7, 1, |_| true));
+        assert_eq!(quota.room(7, 1, |_| true), Room::Free);
     }
 
     #[test]
@@ -125,8 +158,8 @@ mod tests {
         quota.granted(7, at(0), unheld());
         quota.disconnected(7, at(0));
         quota.granted(8, at(0), unheld());
-        assert!(quota.has_room(7, 1, |_| panic!("nothing is left of it")));
+        assert_eq!(quota.room(7, 1, |_| panic!("nothing is left of it")), Room::Free);
         quota.disconnected(7, at(0));
-        assert!(!quota.has_room(8, 1, |_| true), "still connected");
+        assert_eq!(quota.room(8, 1, |_| true), Room::Full, "still connected");
     }
 }

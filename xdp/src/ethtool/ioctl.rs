@@ -2,19 +2,19 @@
 //! The system call: `SIOCETHTOOL` of ioctl(2) (netdevice(7)).
 //!
 //! In: a [`RuleRequest`] or a [`HashRequest`]. Out: the answer, in the request. Callers: [`super`].
-//! The socket keeps the network namespace, so a rule is removed from the right interface on any
-//! thread. Bound: one system call.
+//! The socket keeps the network namespace, and the index the interface, so a rule is removed from
+//! the right interface on any thread, also after a change of its name. Bounds: two system calls,
+//! and two more for each change of the name meanwhile, up to [`NAMES_MAX`].
 
 #![allow(unsafe_code)]
 
-use std::ffi::c_char;
+use std::ffi::{CStr, c_char};
 use std::io;
 use std::os::fd::AsRawFd as _;
 use std::os::unix::net::UnixDatagram;
 
 use nix::errno::Errno;
 use nix::libc;
-use nix::net::if_::if_indextoname;
 
 use super::Device;
 use super::hash::HashRequest;
@@ -22,11 +22,19 @@ use super::rules::{RULES_MAX, RuleRequest};
 
 /// linux/sockios.h.
 pub(crate) const SIOCETHTOOL: u16 = 0x8946;
+/// linux/sockios.h.
+const SIOCGIFNAME: u16 = 0x8910;
 
-/// An interface by name, in the network namespace in which it was opened.
+/// Maximum number of names by which one request is made.
+const NAMES_MAX: u32 = 3;
+
+/// A name in the form of the kernel, which ends with a zero.
+type KernelName = [c_char; libc::IFNAMSIZ];
+
+/// An interface by index, in the network namespace in which it was opened.
 #[derive(Debug)]
 pub(crate) struct EthtoolInterface {
-    name: String,
+    index: u32,
     socket: UnixDatagram,
 }
 
@@ -39,28 +47,67 @@ enum DriverRequest<'a> {
 impl EthtoolInterface {
     /// The interface with index `index` in the calling thread's network namespace.
     pub(crate) fn open(index: u32) -> io::Result<Self> {
-        let name = if_indextoname(index)?.to_string_lossy().into_owned();
         // The socket stands for the namespace. Sockets of every family take the request
         // (`sock_do_ioctl`, net/socket.c); the broker may have none of the Internet's
         // (`RestrictAddressFamilies` of its unit).
-        Ok(Self { name, socket: UnixDatagram::unbound()? })
+        let interface = Self { index, socket: UnixDatagram::unbound()? };
+        interface.kernel_name()?;
+        Ok(interface)
     }
 
-    pub(crate) fn name(&self) -> &str {
-        &self.name
+    /// The present name, or the index of an interface that is gone.
+    pub(crate) fn name(&self) -> String {
+        let Ok(name) = self.kernel_name() else { return format!("interface {}", self.index) };
+        // `char` is signed on x86-64, and not on aarch64.
+        let bytes = name.map(|char| u8::from_ne_bytes(char.to_ne_bytes()));
+        let name = CStr::from_bytes_until_nul(&bytes).unwrap_or_default();
+        name.to_string_lossy().into_owned()
+    }
+
+    /// The present name. An interface that is up may be renamed (since Linux 6.2), and another one
+    /// may get its former name.
+    ///
+    /// # Errors
+    /// ENXIO: there is no such interface any more. ENODEV of a request says less: the device may be
+    /// switched off.
+    fn kernel_name(&self) -> io::Result<KernelName> {
+        let ifru_ifindex = i32::try_from(self.index).map_err(|_| Errno::ENXIO)?;
+        let ifr_ifru = libc::__c_anonymous_ifr_ifru { ifru_ifindex };
+        let mut interface = libc::ifreq { ifr_name: [0; libc::IFNAMSIZ], ifr_ifru };
+        let (fd, code) = (self.socket.as_raw_fd(), SIOCGIFNAME.into());
+        // SAFETY: `interface` lives through the call and has no other user. The kernel reads its
+        // index and writes its name (`dev_ifname`, net/core/dev_ioctl.c).
+        let result = unsafe { libc::ioctl(fd, code, &raw mut interface) };
+        match Errno::result(result) {
+            Ok(_) => Ok(interface.ifr_name),
+            Err(Errno::ENODEV) => Err(Errno::ENXIO.into()),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// The caller has checked that the request has room.
-    fn execute(&self, request: DriverRequest<'_>) -> io::Result<()> {
-        let mut name: [c_char; libc::IFNAMSIZ] = [0; libc::IFNAMSIZ];
-        // The kernel's names leave room for the final zero.
-        for (to, from) in name.iter_mut().zip(self.name.bytes().take(libc::IFNAMSIZ - 1)) {
-            // `char` is signed on x86-64, and not on aarch64.
-            *to = c_char::from_ne_bytes([from]);
+    fn execute(&self, mut request: DriverRequest<'_>) -> io::Result<()> {
+        let mut name = self.kernel_name()?;
+        for _ in 0..NAMES_MAX {
+            let result = self.execute_by(name, &mut request);
+            if result != Err(Errno::ENODEV) {
+                return Ok(result?);
+            }
+            // No interface has the name, or the device is switched off (`netif_device_present`).
+            let present = self.kernel_name()?;
+            if present == name {
+                break;
+            }
+            name = present;
         }
+        Err(Errno::ENODEV.into())
+    }
+
+    /// Makes the request of the interface that has this name.
+    fn execute_by(&self, name: KernelName, request: &mut DriverRequest<'_>) -> nix::Result<()> {
         let data = match request {
-            DriverRequest::Rules(request) => std::ptr::from_mut(request).cast(),
-            DriverRequest::Hash(request) => std::ptr::from_mut(request).cast(),
+            DriverRequest::Rules(request) => std::ptr::from_mut(*request).cast(),
+            DriverRequest::Hash(request) => std::ptr::from_mut(*request).cast(),
         };
         let ifr_ifru = libc::__c_anonymous_ifr_ifru { ifru_data: data };
         let mut interface = libc::ifreq { ifr_name: name, ifr_ifru };
@@ -72,7 +119,7 @@ impl EthtoolInterface {
         // beginning of a `HashRequest`, and after it table and key of the lengths in the request.
         // Both callers check that there is room.
         let result = unsafe { libc::ioctl(fd, code, &raw mut interface) };
-        if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+        Errno::result(result).map(drop)
     }
 }
 

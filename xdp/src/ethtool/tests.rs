@@ -139,3 +139,37 @@ fn a_request_without_room_for_the_answer_is_not_made() {
     let error = loopback.read_hash(&mut request).unwrap_err();
     assert_eq!(error.raw_os_error(), Some(Errno::EMSGSIZE as i32));
 }
+
+/// Runs `command` of ip(8) in the calling thread's network namespace.
+fn ip(command: &str) {
+    let arguments = command.split(' ');
+    assert!(Process::new("ip").args(arguments).status().unwrap().success(), "{command}");
+}
+
+#[test]
+fn root_a_renamed_interface_is_found_by_its_index() {
+    let skip = std::env::var("OFI_XDP_UNPRIVILEGED").is_ok_and(|value| value == "skip");
+    if skip && !nix::unistd::geteuid().is_root() {
+        println!("SKIPPED: needs CAP_SYS_ADMIN and CAP_NET_ADMIN");
+        return;
+    }
+    nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET).unwrap();
+    ip("link add first type veth peer name second");
+    let index = nix::net::if_::if_nametoindex("first").unwrap();
+    let interface = EthtoolInterface::open(index).unwrap();
+    let hash = || interface.read_hash(&mut HashRequest::new()).unwrap_err().raw_os_error();
+    let answer = hash();
+    assert_eq!(interface.name(), "first");
+    ip("link set first name renamed");
+    assert_eq!((hash(), interface.name().as_str()), (answer, "renamed"));
+    // Another interface with the former name is another one.
+    ip("link set second name first");
+    assert_eq!(interface.name(), "renamed");
+    ip("link del renamed");
+    assert_eq!(
+        (hash(), interface.name()),
+        (Some(Errno::ENXIO as i32), format!("interface {index}"))
+    );
+    let error = EthtoolInterface::open(index).unwrap_err();
+    assert_eq!(error.raw_os_error(), Some(Errno::ENXIO as i32));
+}

@@ -111,26 +111,31 @@ pub fn interfaces() -> io::Result<Vec<InterfaceInfo>> {
     list(&mut Netlink::open()?)
 }
 
+/// All addresses, each with the index of its interface.
+fn addresses(netlink: &mut Netlink) -> io::Result<Vec<(u32, InterfaceAddress)>> {
+    let request = RouteNetlinkMessage::GetAddress(AddressMessage::default());
+    netlink.dump(request, |addresses, message| match message {
+        RouteNetlinkMessage::NewAddress(message) => match interface_address(&message) {
+            Some(address) => push(addresses, (message.header.index, address)),
+            None => Ok(()),
+        },
+        _ => Ok(()),
+    })
+}
+
 /// The interfaces, read over an open socket.
 pub(crate) fn list(netlink: &mut Netlink) -> io::Result<Vec<InterfaceInfo>> {
-    let mut interfaces: Vec<InterfaceInfo> = Vec::new();
-    netlink.dump(
-        RouteNetlinkMessage::GetLink(LinkMessage::default()),
-        |message| match message {
-            RouteNetlinkMessage::NewLink(link) => push(&mut interfaces, interface(link)),
+    let links = RouteNetlinkMessage::GetLink(LinkMessage::default());
+    let mut interfaces =
+        netlink.dump(links, |interfaces: &mut Vec<InterfaceInfo>, message| match message {
+            RouteNetlinkMessage::NewLink(link) => push(interfaces, interface(link)),
             _ => Ok(()),
-        },
-    )?;
-    netlink.dump(RouteNetlinkMessage::GetAddress(AddressMessage::default()), |message| {
-        if let RouteNetlinkMessage::NewAddress(message) = message
-            && let Some(address) = interface_address(&message)
-            && let Some(interface) =
-                interfaces.iter_mut().find(|interface| interface.index == message.header.index)
-        {
+        })?;
+    for (index, address) in addresses(netlink)? {
+        if let Some(interface) = interfaces.iter_mut().find(|one| one.index == index) {
             push(&mut interface.addresses, address)?;
         }
-        Ok(())
-    })?;
+    }
     let mut netdev = GenericNetlink::open();
     for interface in &mut interfaces {
         interface.addresses.sort_by_key(|address| address.ip.is_ipv6());
@@ -244,15 +249,14 @@ pub(crate) fn has_address(
     interface: Option<u32>,
     ip: IpAddr,
 ) -> io::Result<bool> {
-    let mut found = false;
-    netlink.dump(RouteNetlinkMessage::GetAddress(AddressMessage::default()), |message| {
+    let request = RouteNetlinkMessage::GetAddress(AddressMessage::default());
+    netlink.dump(request, |found: &mut bool, message| {
         if let RouteNetlinkMessage::NewAddress(message) = message {
             let asked = interface.is_none_or(|index| message.header.index == index);
-            found |= asked && local_ip(&message) == Some(ip);
+            *found |= asked && local_ip(&message) == Some(ip);
         }
         Ok(())
-    })?;
-    Ok(found)
+    })
 }
 
 #[cfg(test)]

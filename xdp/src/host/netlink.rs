@@ -4,15 +4,16 @@
 //! In: typed requests. Out: typed answers. Callers: `interfaces.rs`, the routes, the self-test,
 //! `xdp-broker`; always off the data path. The kernel answers in the calling thread, before the
 //! send returns, so no call waits for another process. Bounds: an answer ends with its
-//! `NLMSG_DONE`; one call of [`Monitor::next`] takes one datagram.
+//! `NLMSG_DONE`; a dump is made up to [`DUMP_TRIES`] times; one call of [`Monitor::next`] takes one
+//! datagram.
 
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::{AsFd as _, BorrowedFd};
 
 use netlink_packet_core::{
-    NLM_F_ACK, NLM_F_DUMP, NLM_F_REPLACE, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage,
-    NetlinkPayload,
+    NLM_F_ACK, NLM_F_DUMP, NLM_F_DUMP_INTR, NLM_F_REPLACE, NLM_F_REQUEST, NetlinkHeader,
+    NetlinkMessage, NetlinkPayload,
 };
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use netlink_sys::protocols::NETLINK_ROUTE;
@@ -22,6 +23,9 @@ use netlink_sys::{Socket, SocketAddr};
 /// `NLMSG_GOODSIZE`).
 const DATAGRAM_BYTES: usize = 32 * 1024;
 
+/// Number of attempts to read a table that does not change meanwhile. The last one counts anyway.
+const DUMP_TRIES: u32 = 3;
+
 /// Maximum number of notifications that one call of [`AddressMonitor::has_changed`] takes.
 const CHANGES_MAX: usize = 1024;
 
@@ -30,6 +34,8 @@ pub(crate) struct Netlink {
     socket: Socket,
     sequence: u32,
     buffer: Vec<u8>,
+    /// Whether the table changed while the present dump was made, so that it may lack objects.
+    interrupted: bool,
 }
 
 impl std::fmt::Debug for Netlink {
@@ -44,7 +50,8 @@ impl Netlink {
         let mut socket = Socket::new(NETLINK_ROUTE)?;
         socket.bind_auto()?;
         socket.connect(&SocketAddr::new(0, 0))?;
-        Ok(Self { socket, sequence: 0, buffer: Vec::with_capacity(DATAGRAM_BYTES) })
+        let buffer = Vec::with_capacity(DATAGRAM_BYTES);
+        Ok(Self { socket, sequence: 0, buffer, interrupted: false })
     }
 
     /// Requests so far.
@@ -53,23 +60,41 @@ impl Netlink {
         self.sequence
     }
 
-    /// Hands each object that matches `request` to `sink`: a host has thousands of some kinds. The
-    /// sink is not called again after an error. The rest of the dump is read: until its end the
-    /// kernel refuses another (`EBUSY`, `__netlink_dump_start`).
-    pub(crate) fn dump(
+    /// What `sink` makes of all objects that match `request`, which it is handed one by one: a host
+    /// has thousands of some kinds. It begins with a default value, anew if the kernel's table
+    /// changed meanwhile.
+    pub(crate) fn dump<T: Default>(
         &mut self,
         request: RouteNetlinkMessage,
-        mut sink: impl FnMut(RouteNetlinkMessage) -> io::Result<()>,
-    ) -> io::Result<()> {
+        mut sink: impl FnMut(&mut T, RouteNetlinkMessage) -> io::Result<()>,
+    ) -> io::Result<T> {
+        for _ in 1..DUMP_TRIES {
+            let found = self.dump_once(request.clone(), &mut sink)?;
+            if !self.interrupted {
+                return Ok(found);
+            }
+        }
+        self.dump_once(request, &mut sink)
+    }
+
+    /// As [`Self::dump`], even if the table changes meanwhile. The sink is not called again after
+    /// an error. The rest of the dump is read: until its end the kernel refuses another (`EBUSY`,
+    /// `__netlink_dump_start`).
+    fn dump_once<T: Default>(
+        &mut self,
+        request: RouteNetlinkMessage,
+        sink: &mut impl FnMut(&mut T, RouteNetlinkMessage) -> io::Result<()>,
+    ) -> io::Result<T> {
         self.send(request, NLM_F_REQUEST | NLM_F_DUMP)?;
-        let mut result = Ok(());
+        self.interrupted = false;
+        let (mut found, mut result) = (T::default(), Ok(()));
         // bound: the kernel's last message
         while !self.receive(|answer| {
             if result.is_ok() {
-                result = sink(answer);
+                result = sink(&mut found, answer);
             }
         })? {}
-        result
+        result.map(|()| found)
     }
 
     /// The one object that matches `request`; `None` if there is none.
@@ -115,11 +140,12 @@ impl Netlink {
         self.buffer.clear();
         self.socket.recv(&mut self.buffer, 0)?;
         let mut done = false;
-        let sequence = self.sequence;
-        parse(&self.buffer, |message| {
-            if message.header.sequence_number != sequence {
+        let Self { sequence, buffer, interrupted, .. } = self;
+        parse(buffer, |message| {
+            if message.header.sequence_number != *sequence {
                 return Ok(());
             }
+            *interrupted |= message.header.flags & NLM_F_DUMP_INTR != 0;
             match message.payload {
                 NetlinkPayload::InnerMessage(inner) => sink(inner),
                 NetlinkPayload::Done(_) => done = true,
@@ -277,33 +303,75 @@ mod tests {
     use super::*;
     use netlink_packet_route::link::LinkMessage;
 
+    fn links() -> RouteNetlinkMessage {
+        RouteNetlinkMessage::GetLink(LinkMessage::default())
+    }
+
     #[test]
     fn loopback_is_among_the_links() {
         let mut netlink = Netlink::open().unwrap();
-        let request = || RouteNetlinkMessage::GetLink(LinkMessage::default());
-        let mut found = false;
-        let sink = |link| {
-            found |= matches!(link, RouteNetlinkMessage::NewLink(link) if link.header.index == 1);
+        let sink = |found: &mut bool, link| {
+            *found |= matches!(link, RouteNetlinkMessage::NewLink(link) if link.header.index == 1);
             Ok(())
         };
-        netlink.dump(request(), sink).unwrap();
-        assert!(found);
+        assert!(netlink.dump(links(), sink).unwrap());
     }
 
     #[test]
     fn after_an_error_of_the_sink_the_next_dump_is_whole() {
         let mut netlink = Netlink::open().unwrap();
-        let count = |netlink: &mut Netlink, most: usize| {
-            let mut count = 0;
-            let result = netlink.dump(RouteNetlinkMessage::GetLink(LinkMessage::default()), |_| {
-                count += 1;
-                if count > most { Err(io::ErrorKind::OutOfMemory.into()) } else { Ok(()) }
-            });
-            (count, result.is_ok())
+        let mut calls = 0;
+        let result = netlink.dump(links(), |(): &mut (), _| {
+            calls += 1;
+            Err(io::ErrorKind::OutOfMemory.into())
+        });
+        assert_eq!((calls, result.unwrap_err().kind()), (1, io::ErrorKind::OutOfMemory));
+        let count = |count: &mut usize, _| {
+            *count += 1;
+            Ok(())
         };
-        assert_eq!(count(&mut netlink, 0), (1, false));
-        let (links, whole) = count(&mut netlink, usize::MAX);
-        assert!(whole && links >= 1);
+        assert!(netlink.dump(links(), count).unwrap() >= 1);
+    }
+
+    fn ip(command: &str) {
+        let mut process = std::process::Command::new("ip");
+        assert!(process.args(command.split(' ')).status().unwrap().success(), "{command}");
+    }
+
+    /// The kernel fills one datagram ahead, so a sink that adds a link changes the rest.
+    #[test]
+    fn root_a_dump_of_a_table_that_changes_is_repeated() {
+        let skip = std::env::var("OFI_XDP_UNPRIVILEGED").is_ok_and(|value| value == "skip");
+        if skip && !nix::unistd::geteuid().is_root() {
+            println!("SKIPPED: needs CAP_SYS_ADMIN and CAP_NET_ADMIN");
+            return;
+        }
+        nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET).unwrap();
+        // Several datagrams of 32 KiB. The loopback interface comes first.
+        for number in 0..40 {
+            ip(&format!("link add old{number} type veth peer name peer{number}"));
+        }
+        for (changes, dumps) in [(0, 1), (1, 2), (9, DUMP_TRIES)] {
+            let mut netlink = Netlink::open().unwrap();
+            let (mut made, mut first) = (0, 0);
+            let found = netlink.dump(links(), |found: &mut Vec<u32>, link| {
+                let RouteNetlinkMessage::NewLink(link) = link else { return Ok(()) };
+                first += u32::from(link.header.index == 1);
+                if link.header.index == 1 && made < changes {
+                    made += 1;
+                    ip(&format!("link add new{changes}x{made} type veth"));
+                }
+                found.push(link.header.index);
+                Ok(())
+            });
+            assert_eq!((first, netlink.requests()), (dumps, dumps));
+            let mut found = found.unwrap();
+            assert!(found.len() > 80, "{found:?}");
+            let count = found.len();
+            found.sort_unstable();
+            found.dedup();
+            assert_eq!(found.len(), count, "each one once");
+        }
     }
 
     #[test]

@@ -65,7 +65,7 @@ pub enum SteeringError {
 
 impl SteeringError {
     fn of(interface: &EthtoolInterface, error: io::Error) -> Self {
-        let name = interface.name().to_owned();
+        let name = interface.name();
         match error.raw_os_error().map(Errno::from_raw) {
             Some(Errno::EOPNOTSUPP | Errno::EINVAL) => Self::Unsupported(name),
             Some(Errno::ENOSPC) => Self::Full(name),
@@ -109,7 +109,7 @@ impl Drop for Steering {
         match remove(&self.interface, &self.rule) {
             Ok(()) => {}
             // The device is gone, and its rules with it.
-            Err(error) if error.raw_os_error() == Some(Errno::ENODEV as i32) => {}
+            Err(error) if error.raw_os_error() == Some(Errno::ENXIO as i32) => {}
             Err(error) => log::warn!("this rule could not be removed ({error}): {self}"),
         }
     }

@@ -11,16 +11,19 @@
 //! (flock(2)) shows that its process lives, and the name contains the namespace of the process id.
 //! Every user may put files into the folder. Files of another kind or size are skipped without
 //! waiting for them; `filter.rs` limits the text of the others. A page is shown with the owner of
-//! its file and the file's name, about which its writer cannot lie.
+//! its file and the file's name, about which its writer cannot lie. A file that others have put in
+//! the way of a page (they cannot be removed from a sticky folder) gives the page another name.
 //!
 //! In: the provider's figures. Out: the same figures, for `xdp-top` and for readers of JSON.
 //! Callers: the provider, `xdp-top`, tests. Bounds: [`PEERS_MAX`] peers in a page, and
-//! [`BYTES_MAX`] bytes.
+//! [`BYTES_MAX`] bytes; [`NAMES_MAX`] names for one file.
 
 mod filter;
 mod page;
 
+use std::collections::hash_map::RandomState;
 use std::fs::{self, File, OpenOptions};
+use std::hash::BuildHasher as _;
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
@@ -36,6 +39,9 @@ pub const FOLDER: &str = "/dev/shm";
 /// follow.
 const PREFIX: &str = "ofi-xdp-";
 const SUFFIX: &str = ".json";
+const DRAFT_SUFFIX: &str = ".draft";
+/// Maximum number of names that are tried for one file. Nobody else knows any but the first.
+const NAMES_MAX: u32 = 3;
 /// Maximum size of a page that is read: twenty times that of a page with [`PEERS_MAX`] peers.
 pub const BYTES_MAX: u64 = 1 << 20;
 /// Mode of a page: readable by all users, because its figures are no secrets of the application.
@@ -44,6 +50,9 @@ const MODE: u32 = 0o644;
 /// The file of one endpoint's page; removed on drop.
 #[derive(Debug)]
 pub struct StatsFile {
+    folder: PathBuf,
+    /// The first name of page and draft, without suffix.
+    name: String,
     path: PathBuf,
     draft: PathBuf,
     /// The present page, with our lock on it.
@@ -66,7 +75,8 @@ impl StatsFile {
         let namespace = fs::metadata("/proc/self/ns/pid").map_or(0, |metadata| metadata.ino());
         let name = format!("{PREFIX}{pid}-{number}-{namespace}");
         let path = folder.join(format!("{name}{SUFFIX}"));
-        Ok(Self { path, draft: folder.join(format!("{name}.draft")), page: None, pid })
+        let draft = folder.join(format!("{name}{DRAFT_SUFFIX}"));
+        Ok(Self { folder: folder.to_owned(), name, path, draft, page: None, pid })
     }
 
     /// Replaces the page by `page`.
@@ -74,16 +84,49 @@ impl StatsFile {
     /// # Errors
     /// The file cannot be written.
     pub fn publish(&mut self, page: &Page) -> io::Result<()> {
-        // Removes a draft that a killed process with this number has left. A new file follows no
-        // link.
-        let _ = fs::remove_file(&self.draft);
-        let mut options = OpenOptions::new();
-        let mut file = options.write(true).create_new(true).mode(MODE).open(&self.draft)?;
+        let mut file = self.new_draft()?;
         file.try_lock()?;
         file.write_all(&serde_json::to_vec(page)?)?;
-        fs::rename(&self.draft, &self.path)?;
+        self.rename_draft()?;
         self.page = Some(file);
         Ok(())
+    }
+
+    /// A new file, which follows no link.
+    fn new_draft(&mut self) -> io::Result<File> {
+        let mut options = OpenOptions::new();
+        let options = options.write(true).create_new(true).mode(MODE);
+        for _ in 1..NAMES_MAX {
+            // Removes a draft that a killed process with this number has left.
+            let _ = fs::remove_file(&self.draft);
+            match options.open(&self.draft) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                    self.draft = self.other_path(DRAFT_SUFFIX);
+                }
+                result => return result,
+            }
+        }
+        options.open(&self.draft)
+    }
+
+    /// Replaces the page by the draft.
+    fn rename_draft(&mut self) -> io::Result<()> {
+        use io::ErrorKind::{IsADirectory, PermissionDenied};
+        for _ in 1..NAMES_MAX {
+            match fs::rename(&self.draft, &self.path) {
+                Err(error) if matches!(error.kind(), IsADirectory | PermissionDenied) => {
+                    self.path = self.other_path(SUFFIX);
+                }
+                result => return result,
+            }
+        }
+        fs::rename(&self.draft, &self.path)
+    }
+
+    /// A path that others cannot foresee. [`pages`] finds it, as it continues the name by a number.
+    fn other_path(&self, suffix: &str) -> PathBuf {
+        let number = RandomState::new().hash_one(&self.name);
+        self.folder.join(format!("{}-{number}{suffix}", self.name))
     }
 }
 

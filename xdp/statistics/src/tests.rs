@@ -90,6 +90,28 @@ fn a_page_that_was_just_replaced_is_no_leftover() {
     fs::remove_dir(&folder).unwrap();
 }
 
+/// Nobody can remove a folder as a file, as none but its owner can a file in a sticky folder.
+#[test]
+fn a_page_whose_names_others_have_taken_gets_another_one() {
+    let folder = folder("taken");
+    let mut file = StatsFile::new(&folder).unwrap();
+    let taken = [file.draft.clone(), file.path.clone()];
+    for path in &taken {
+        fs::create_dir(path).unwrap();
+    }
+    let page = Page { pid: std::process::id(), ..Page::default() };
+    for _ in 0..2 {
+        file.publish(&page).unwrap();
+        assert!(!taken.contains(&file.path));
+        let name = file.path.file_stem().unwrap().to_str().unwrap().to_owned();
+        assert_eq!(read_all(&folder).unwrap(), [found(&name, page.clone())]);
+    }
+    assert_eq!(fs::read_dir(&folder).unwrap().count(), 3, "two that are taken, and the page");
+    drop(file);
+    assert_eq!(fs::read_dir(&folder).unwrap().count(), 2);
+    fs::remove_dir_all(&folder).unwrap();
+}
+
 const FOLDER_GIVEN: &str = "OFI_XDP_TEST_FOLDER";
 
 /// The process of a container, which ends like a killed one; not a test by itself.

@@ -32,7 +32,7 @@ use crate::peer::in_flight::InFlight;
 use crate::peer::operation::{OpPool, POSTED};
 use crate::peer::packet_record::TxPacket;
 use crate::peer::slots::OpSlot;
-use crate::{Completion, CompletionGroup, DeferredId, Instant, OpId, PeerId};
+use crate::{Completion, CompletionGroup, Context, DeferredId, Instant, OpId, PeerId};
 
 /// Operations that send packets, and the records of packets under way.
 #[derive(Debug)]
@@ -104,6 +104,21 @@ impl Sender<'_> {
     /// How many operations of the application have not ended, or were not polled.
     pub(super) fn posted_operations(&self) -> u32 {
         self.ops.used_in(POSTED)
+    }
+
+    /// See [`Engine::operation_of`](crate::Engine::operation_of).
+    pub(super) fn operation_of(&self, context: Context, peer: Option<PeerId>) -> Option<OpId> {
+        let is_meant = |&slot: &OpSlot| {
+            let op = &self.ops[slot];
+            !op.done && op.context == context && peer.is_none_or(|peer| op.peer == peer)
+        };
+        let mut posted = self.ops.used_slots().take_while(|&slot| self.is_posted(slot));
+        posted.find(is_meant).map(|slot| self.op_id(slot))
+    }
+
+    /// See [`Engine::has_operation`](crate::Engine::has_operation).
+    pub(super) fn has_operation(&self, id: OpId) -> bool {
+        self.find(id).is_some()
     }
 
     /// How many more operations can be posted.

@@ -31,6 +31,10 @@ impl WaitMember for Cntr {
         self.wait.as_ref().ok_or(Error::NotSupported)?.join(outer)
     }
 
+    fn leave(&self, outer: &Wait) {
+        self.wait.as_ref().inspect(|wait| wait.leave(outer));
+    }
+
     fn try_wait(&self) -> Result<(), Error> {
         let wait = self.wait.as_ref().ok_or(Error::NotSupported)?;
         wait.end_wait();

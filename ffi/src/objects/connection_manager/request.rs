@@ -90,8 +90,8 @@ impl ConnectionRequest {
         data: &[u8],
         requester: Weak<dyn Requester>,
     ) -> Result<RequestId, Error> {
-        self.answer()?;
-        self.socket.accept(self.id, local, data, requester).map(|()| self.id)
+        self.answer(|| self.socket.accept(self.id, local, data, requester))?;
+        Ok(self.id)
     }
 
     /// Rejects.
@@ -99,8 +99,7 @@ impl ConnectionRequest {
     /// # Errors
     /// As [`Self::accept`].
     pub(crate) fn reject(&self, data: &[u8]) -> Result<(), Error> {
-        self.answer()?;
-        self.socket.reject(self.id, data)
+        self.answer(|| self.socket.reject(self.id, data))
     }
 
     /// The socket that the request came to.
@@ -108,9 +107,12 @@ impl ConnectionRequest {
         &self.socket
     }
 
-    /// There is one answer.
-    fn answer(&self) -> Result<(), Error> {
-        if self.answered.swap(true, Ordering::Relaxed) { Err(Error::BadState) } else { Ok(()) }
+    /// There is one answer; one that fails is none, so that the next has an error of its own.
+    fn answer(&self, send: impl FnOnce() -> Result<(), Error>) -> Result<(), Error> {
+        if self.answered.swap(true, Ordering::Relaxed) {
+            return Err(Error::BadState);
+        }
+        send().inspect_err(|_| self.answered.store(false, Ordering::Relaxed))
     }
 }
 

@@ -22,6 +22,7 @@ use ofi_xdp_core::cm::{
     RequestId,
 };
 use ofi_xdp_core::{AgentBox, DropReason, Instant, PeerId};
+use ofi_xdp_datapath::fork::Uninherited;
 
 use super::turns::{Turns, Woken};
 use crate::sys::clock::now;
@@ -106,6 +107,8 @@ impl State {
 
 /// See the module.
 pub(crate) struct CmSocket {
+    /// Dropped before the socket. The child of a fork does not keep the port.
+    _uninherited: Uninherited,
     socket: UdpSocket,
     local: SocketAddr,
     state: Mutex<State>,
@@ -139,7 +142,8 @@ impl CmSocket {
             AgentBox::new(&config, u128::from_le_bytes(key)).map_err(|_| Error::NoMemory)?;
         let (requesters, unanswered) = (HashMap::new(), HashMap::new());
         let state = State { agent, requesters, unanswered, sink: None };
-        Ok(Arc::new(Self { socket, local, state: Mutex::new(state), turns }))
+        let (_uninherited, state) = (Uninherited::new(&socket), Mutex::new(state));
+        Ok(Arc::new(Self { _uninherited, socket, local, state, turns }))
     }
 
     /// The address of the socket.
@@ -417,6 +421,12 @@ impl From<AnswerError> for Error {
     }
 }
 
+impl Drop for CmSocket {
+    fn drop(&mut self) {
+        self.turns.remove(self.socket.as_fd());
+    }
+}
+
 impl AsFd for CmSocket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
@@ -431,6 +441,8 @@ impl fmt::Debug for CmSocket {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use ofi_xdp_core::PeerAddress;
     use ofi_xdp_core::wire::{ConnectKind, ConnectPacket};
 
@@ -441,6 +453,21 @@ mod tests {
 
     impl RequestSink for NoSink {
         fn requested(&self, _: &Arc<CmSocket>, _: NewRequest, _: &[u8]) {}
+    }
+
+    /// A fork may have copied the descriptor.
+    #[test]
+    fn a_closed_socket_leaves_the_set_where_a_copy_of_it_is_open() {
+        let local = "127.0.0.1:0".parse().unwrap();
+        let turns = Arc::new(Turns::new().unwrap());
+        let socket = CmSocket::open(local, Purpose::Listen(8), Arc::clone(&turns)).unwrap();
+        turns.add(socket.as_fd()).unwrap();
+        let _copy = socket.as_fd().try_clone_to_owned().unwrap();
+        UdpSocket::bind(local).unwrap().send_to(b"a packet", socket.local()).unwrap();
+        drop(socket);
+        let (start, pause) = (now(), Duration::from_millis(20));
+        turns.sleep(start, || Some(start.after(pause)));
+        assert!(now().since(start) >= pause, "it woke the thread");
     }
 
     /// The agent sends 2,000 cookies at once.

@@ -22,7 +22,7 @@ const READY_MAX: usize = 16;
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Turns {
-    /// The descriptors of the sockets, and the bell. A socket leaves it when it is closed.
+    /// The descriptors of the sockets, and the bell. A socket leaves it before it is closed.
     epoll: Epoll,
     /// Readable to wake the thread: a new socket, an earlier timer, the end.
     bell: EventFd,
@@ -66,12 +66,19 @@ impl Turns {
         Ok(turns)
     }
 
-    /// Wakes the thread when `descriptor` is readable, until it is closed.
+    /// Wakes the thread when `descriptor` is readable, until it is removed.
     ///
     /// # Errors
     /// [`Error::Os`].
     pub(super) fn add(&self, descriptor: BorrowedFd<'_>) -> Result<(), Error> {
         Ok(self.epoll.add(descriptor, EpollEvent::new(EpollFlags::EPOLLIN, 0))?)
+    }
+
+    /// Reverses [`Self::add`], before `descriptor` is closed: a socket of which a fork has a copy
+    /// stays in the set, and readable.
+    pub(super) fn remove(&self, descriptor: BorrowedFd<'_>) {
+        // It fails on a socket that was not added.
+        let _ = self.epoll.delete(descriptor);
     }
 
     /// Wakes the thread.

@@ -23,6 +23,10 @@ impl WaitMember for Cq {
         self.wait.as_ref().ok_or(Error::NotSupported)?.join(outer)
     }
 
+    fn leave(&self, outer: &Wait) {
+        self.wait.as_ref().inspect(|wait| wait.leave(outer));
+    }
+
     fn try_wait(&self) -> Result<(), Error> {
         let wait = self.wait.as_ref().ok_or(Error::NotSupported)?;
         let state = self.lock();

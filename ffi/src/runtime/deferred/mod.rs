@@ -191,6 +191,13 @@ impl WorkQueue {
         self.prune(&mut state);
     }
 
+    /// Whether this is the only reference to a counter. A work that has started keeps its own until
+    /// the caller that has started it leaves the lock; its effects are seen before.
+    pub(crate) fn is_only_reference<C: WorkCounter>(&self, counter: &Arc<C>) -> bool {
+        let _state = self.lock();
+        Arc::strong_count(counter) == 1
+    }
+
     /// Starts the works that are due. Called after progress, and after a change of a counter.
     #[inline]
     pub(crate) fn run(&self) {

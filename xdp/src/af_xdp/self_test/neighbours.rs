@@ -37,14 +37,13 @@ impl KernelNeighbours {
     /// The neighbours of `interface`, the most recently heard ones first.
     fn of(interface: u32) -> io::Result<Self> {
         let mut netlink = Netlink::open()?;
-        let mut known = Vec::new();
-        netlink.dump(
-            RouteNetlinkMessage::GetNeighbour(NeighbourMessage::default()),
-            |message| match candidate(&message, interface) {
-                Some(found) => push(&mut known, found),
+        let request = RouteNetlinkMessage::GetNeighbour(NeighbourMessage::default());
+        let mut known = netlink.dump(request, |known: &mut Vec<_>, message| {
+            match candidate(&message, interface) {
+                Some(found) => push(known, found),
                 None => Ok(()),
-            },
-        )?;
+            }
+        })?;
         // The stable sort would allocate.
         known.sort_unstable_by_key(|(rank, ..)| *rank);
         known.truncate(NEIGHBOURS_MAX);

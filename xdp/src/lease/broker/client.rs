@@ -33,6 +33,8 @@ use crate::xsk::socket::{BIND_PAUSE, BIND_TRIES, XskSocket};
 
 /// Time limit for connecting, and for each answer.
 const TIMEOUT: Duration = Duration::from_secs(2);
+/// The shortest time limit of a socket; a shorter one is none for the kernel.
+const TIMEOUT_MIN: Duration = Duration::from_micros(1);
 /// Longest pause before the next attempt to send a request.
 const ADMISSION_PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
 
@@ -95,11 +97,17 @@ fn connect(path: &Path) -> io::Result<UnixStream> {
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
     let address = SockAddr::unix(path)?;
     uninterrupted(|left| {
-        socket.set_write_timeout(Some(left))?;
+        limit_write(&socket, left)?;
         socket.connect(&address)
     })?;
     socket.set_write_timeout(Some(TIMEOUT))?;
     Ok(OwnedFd::from(socket).into())
+}
+
+/// Limits the time of a write. `socket2` cuts it to microseconds, and the kernel takes zero for no
+/// limit.
+fn limit_write(socket: &Socket, time: Duration) -> io::Result<()> {
+    socket.set_write_timeout(Some(time.max(TIMEOUT_MIN)))
 }
 
 /// Checks that the memory is as large as the mapping will be; an access beyond it is SIGBUS.
@@ -272,6 +280,15 @@ mod tests {
         std::fs::remove_file(&path).unwrap();
         assert!(!error.to_string().to_lowercase().contains("interrupted"), "{error}");
         broker.join().unwrap();
+    }
+
+    #[test]
+    fn the_rest_of_a_microsecond_is_a_time_limit() {
+        let socket = Socket::new(Domain::UNIX, Type::STREAM, None).unwrap();
+        for nanos in [1, 999, 1000] {
+            limit_write(&socket, Duration::from_nanos(nanos)).unwrap();
+            assert!(socket.write_timeout().unwrap().is_some(), "{nanos} ns");
+        }
     }
 
     #[test]
