@@ -470,49 +470,6 @@ fn root_kept_memory_counts_as_a_socket() {
     eventually("the memory counts no more", || is_granted(&ask_anew().1));
 }
 
-/// A client that closes all it has may ask at once, while the kernel tears its socket down.
-#[test]
-fn root_a_socket_that_is_torn_down_is_waited_for() {
-    if skipped() {
-        return;
-    }
-    let hosts = Hosts::new();
-    let broker = Broker::start(&hosts, &policy(&[0], "sockets = 1"));
-    for _ in 0..20 {
-        let client = open_bare(&hosts, &broker, Mode::Auto);
-        assert_eq!(client.status().tier, Tier::Xdp(XskMode::Skb), "{}", client.status());
-        drop(client);
-    }
-}
-
-/// The last queue with held memory is busy, not one of too high a number.
-#[test]
-fn root_kept_memory_makes_the_last_queue_busy() {
-    if skipped() {
-        return;
-    }
-    let hosts = Hosts::new();
-    let broker = Broker::start(&hosts, &policy(&[0], "sockets = 2"));
-    let udp_socket = udp(&hosts);
-    let stream = broker.connect();
-    let answer = ask(&stream, request(&hosts, None), udp_socket.as_fd());
-    assert!(is_granted(&answer), "{}", answer.0.reason);
-    let [socket, memory, _page] = <[OwnedFd; 3]>::try_from(answer.1).unwrap();
-    drop((stream, socket));
-    let mut reason = String::new();
-    eventually("the kernel has torn the socket down", || {
-        let (reply, _) = ask(&broker.connect(), request(&hosts, None), udp_socket.as_fd());
-        assert_eq!(reply.status, Status::Busy, "{}", reply.reason);
-        reason = reply.reason;
-        reason.contains("holds the memory of the queue's former socket")
-    });
-    drop(memory);
-    let stream = broker.connect();
-    eventually("the queue is granted", || {
-        is_granted(&ask(&stream, request(&hosts, None), udp_socket.as_fd()))
-    });
-}
-
 #[test]
 fn root_a_port_that_its_owner_let_go_is_claimed_no_more() {
     if skipped() {

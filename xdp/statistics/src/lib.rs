@@ -40,7 +40,7 @@ pub const FOLDER: &str = "/dev/shm";
 const PREFIX: &str = "ofi-xdp-";
 const SUFFIX: &str = ".json";
 const DRAFT_SUFFIX: &str = ".draft";
-/// Maximum number of names that are tried for one file. Nobody else knows any but the first.
+/// Maximum number of names that are tried for one file. Others know the first one only.
 const NAMES_MAX: u32 = 3;
 /// Maximum size of a page that is read: twenty times that of a page with [`PEERS_MAX`] peers.
 pub const BYTES_MAX: u64 = 1 << 20;

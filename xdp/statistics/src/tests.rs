@@ -90,7 +90,7 @@ fn a_page_that_was_just_replaced_is_no_leftover() {
     fs::remove_dir(&folder).unwrap();
 }
 
-/// Nobody can remove a folder as a file, as none but its owner can a file in a sticky folder.
+/// A folder cannot be removed as a file, as a file of another user cannot in a sticky folder.
 #[test]
 fn a_page_whose_names_others_have_taken_gets_another_one() {
     let folder = folder("taken");

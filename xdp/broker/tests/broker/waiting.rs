@@ -9,13 +9,14 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
-use ofi_xdp_datapath::SocketRequest;
 use ofi_xdp_datapath::broker::Status;
+use ofi_xdp_datapath::{Mode, SocketRequest, Tier, XskMode};
 use rustix::net::SendFlags;
 
 use crate::common::{Hosts, INTERFACE, eventually, run, skipped};
 use crate::{
-    Broker, NOBODY, ask, is_granted, policy, receive_reply, request, send_message, try_send, udp,
+    Broker, NOBODY, ask, is_granted, open_bare, policy, receive_reply, request, send_message,
+    try_send, udp,
 };
 
 /// A connection with its other end. Its last close blocks until the other end is closed.
@@ -164,5 +165,48 @@ fn root_the_lock_of_a_clients_socket_is_not_waited_for() {
         assert!(!sender.is_finished(), "the lock was held");
         run(&format!("ip -n {left} link set {INTERFACE} down"));
         assert!(sender.join().unwrap().is_ok());
+    });
+}
+
+/// A client that closes all it has may ask at once, while the kernel tears its socket down.
+#[test]
+fn root_a_socket_that_is_torn_down_is_waited_for() {
+    if skipped() {
+        return;
+    }
+    let hosts = Hosts::new();
+    let broker = Broker::start(&hosts, &policy(&[0], "sockets = 1"));
+    for _ in 0..20 {
+        let client = open_bare(&hosts, &broker, Mode::Auto);
+        assert_eq!(client.status().tier, Tier::Xdp(XskMode::Skb), "{}", client.status());
+        drop(client);
+    }
+}
+
+/// The last queue with held memory is busy, not one of too high a number.
+#[test]
+fn root_kept_memory_makes_the_last_queue_busy() {
+    if skipped() {
+        return;
+    }
+    let hosts = Hosts::new();
+    let broker = Broker::start(&hosts, &policy(&[0], "sockets = 2"));
+    let udp_socket = udp(&hosts);
+    let stream = broker.connect();
+    let answer = ask(&stream, request(&hosts, None), udp_socket.as_fd());
+    assert!(is_granted(&answer), "{}", answer.0.reason);
+    let [socket, memory, _page] = <[OwnedFd; 3]>::try_from(answer.1).unwrap();
+    drop((stream, socket));
+    let mut reason = String::new();
+    eventually("the kernel has torn the socket down", || {
+        let (reply, _) = ask(&broker.connect(), request(&hosts, None), udp_socket.as_fd());
+        assert_eq!(reply.status, Status::Busy, "{}", reply.reason);
+        reason = reply.reason;
+        reason.contains("holds the memory of the queue's former socket")
+    });
+    drop(memory);
+    let stream = broker.connect();
+    eventually("the queue is granted", || {
+        is_granted(&ask(&stream, request(&hosts, None), udp_socket.as_fd()))
     });
 }
