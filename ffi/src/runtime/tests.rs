@@ -319,8 +319,10 @@ impl Observer for Learned {
     }
 }
 
-/// Connected endpoints of one runtime, with silent peers.
-fn silent_links<const N: usize>() -> (Arc<Runtime>, HybridPort, [(PeerId, Arc<Learned>); N]) {
+/// A runtime, a silent port, and connected endpoints with peers at that port.
+type SilentLinks<const N: usize> = (Arc<Runtime>, HybridPort, [(PeerId, Arc<Learned>); N]);
+
+fn silent_links<const N: usize>() -> SilentLinks<N> {
     let silent = port();
     let config = Config::new(ofi_xdp_checksum::crc32c);
     let thread = Arc::new(Wait::new().unwrap());
