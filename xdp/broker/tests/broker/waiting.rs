@@ -176,7 +176,7 @@ fn root_a_socket_that_is_torn_down_is_waited_for() {
     }
     let hosts = Hosts::new();
     let broker = Broker::start(&hosts, &policy(&[0], "sockets = 1"));
-    for _ in 0..20 {
+    for _ in 0..8 {
         let client = open_bare(&hosts, &broker, Mode::Auto);
         assert_eq!(client.status().tier, Tier::Xdp(XskMode::Skb), "{}", client.status());
         drop(client);
