@@ -211,9 +211,8 @@ mod tests {
 
     #[test]
     fn an_interface_without_a_hash_does_not_tell() {
-        for index in [1, 0x7fff_0000] {
-            let hash = HashReader::open(index, true).unwrap().hash();
-            assert!(matches!(hash, Err(HashUnknown::Silent(_))), "{hash:?}");
-        }
+        let hash = HashReader::open(1, true).unwrap().hash();
+        assert!(matches!(hash, Err(HashUnknown::Silent(_))), "{hash:?}");
+        assert!(HashReader::open(0x7fff_0000, true).is_err(), "there is no such interface");
     }
 }
