@@ -94,7 +94,7 @@ impl Sender<'_> {
         let rest = if runs { self.end_run(cx, conn, packet) } else { Some(*packet) };
         if let Some(rest) = rest {
             self.each_whole(&rest, peer, |sender, slot| {
-                sender.credit_op(cx, matcher, conn, slot, 1)
+                sender.credit_op(cx, matcher, conn, slot, 1);
             });
         }
     }
