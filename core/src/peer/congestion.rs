@@ -66,8 +66,7 @@ bitflags::bitflags! {
     /// Facts that the acknowledgments have shown.
     #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
     struct Signs: u8 {
-        /// It doubles each round trip until the first sign of congestion (RFC 5681 §3.1), or until
-        /// a queue lasts.
+        /// It doubles each round trip until the first sign of congestion (RFC 5681 §3.1).
         const STARTING = 1 << 0;
         /// A mark, or a loss beside a grown delay, has come since the window last grew or shrank.
         /// The network is slow, not the peer.
@@ -179,10 +178,9 @@ impl CongestionWindow {
             self.signs.insert(Signs::ANSWERED);
         }
         self.signs.set(Signs::SLOW, delay >= target::MIN_TICKS && delay >= self.target(rtt));
-        let is_beyond_bursts = target::is_beyond_bursts(delay, rtt);
         let delay = (delay / DELAY_TICKS).min(u32::from(u16::MAX)) as u16;
         let [_, present] = self.delays;
-        if self.signs.contains(Signs::STARTING | Signs::SLOW) && is_beyond_bursts {
+        if self.signs.contains(Signs::STARTING | Signs::SLOW) {
             // A window that doubles must stop at once.
             self.delays = [delay; 2];
             self.half_from = now;
@@ -237,7 +235,7 @@ impl CongestionWindow {
             self.signs.remove(Signs::MARKED);
             return;
         }
-        let grown = if self.doubles(delay, rtt) {
+        let grown = if self.signs.contains(Signs::STARTING) {
             packets.saturating_mul(ONE)
         } else {
             packets.saturating_mul(self.growth(delay, rtt))
@@ -246,17 +244,6 @@ impl CongestionWindow {
         if self.reductions > 0 && self.competition.is_over(self.packets) {
             self.reductions = 0;
         }
-    }
-
-    /// Whether the window still doubles. It ceases to when a queue lasts that is half-way to the
-    /// target: others use the path, too.
-    fn doubles(&mut self, delay: u32, rtt: &Rtt) -> bool {
-        if !self.signs.contains(Signs::STARTING) {
-            return false;
-        }
-        let has_room = delay < target::half_way(self.packets, rtt);
-        self.signs.set(Signs::STARTING, has_room);
-        has_room
     }
 
     /// `packets` were acknowledged while others hold the queue; `used`: the window was used up. It

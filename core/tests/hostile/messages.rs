@@ -84,9 +84,9 @@ fn an_old_refusal_does_not_start_a_sender_over_again() {
     assert_eq!(again[0].parsed().header.rnr_epoch, 1);
 }
 
-#[test]
-fn an_acknowledgment_is_not_credited_to_the_slots_next_operation() {
-    let mut puppet = Puppet::connected(&small());
+/// The second attempt of a message is accepted, and its slot is free. The packet of the first
+/// attempt is still missing.
+fn leave_superseded_packet(puppet: &mut Puppet) {
     puppet.send(5, vec![1; 8]);
     let head = Head {
         receiver_status: wire::ReceiverStatus::new(0, true, 0),
@@ -94,12 +94,17 @@ fn an_acknowledgment_is_not_credited_to_the_slots_next_operation() {
     };
     puppet.deliver(head.packet(&[]));
     puppet.pass(70 * MICRO);
-    // The second attempt is accepted; the packet of the first is still missing.
     puppet.head.accepted = 1;
     let ack = puppet.ack(puppet.first, &[1]);
     puppet.deliver(ack);
     assert_eq!(puppet.ends(), [(5, Ok(()))]);
     assert_eq!(puppet.engine().posted_operations(), 0, "its slot is free");
+}
+
+#[test]
+fn an_acknowledgment_is_not_credited_to_the_slots_next_operation() {
+    let mut puppet = Puppet::connected(&small());
+    leave_superseded_packet(&mut puppet);
     puppet.world.write(0, PUPPET, 6, Remote { key: 1, address: 0 }, None, vec![2; 8]);
     puppet.drive();
     let ack = puppet.ack(puppet.first.plus(2), &[]);
@@ -437,17 +442,7 @@ fn a_discarded_message_is_not_the_one_that_comes_again() {
 #[test]
 fn an_acknowledgment_is_not_credited_to_an_operation_for_another_peer() {
     let mut puppet = Puppet::beside_good_peer(&small()).connect();
-    puppet.send(5, vec![1; 8]);
-    let head = Head {
-        receiver_status: wire::ReceiverStatus::new(0, true, 0),
-        ..puppet.now(PacketKind::Ping)
-    };
-    puppet.deliver(head.packet(&[]));
-    puppet.pass(70 * MICRO);
-    puppet.head.accepted = 1;
-    let ack = puppet.ack(puppet.first, &[1]);
-    puppet.deliver(ack);
-    assert_eq!(puppet.ends(), [(5, Ok(()))]);
+    leave_superseded_packet(&mut puppet);
     let remote = puppet.world.region(GOOD, 0, 8, Access::WRITE);
     let begin = |puppet: &mut Puppet, context| {
         puppet.world.write(0, GOOD, context, remote, None, vec![2; 8]);

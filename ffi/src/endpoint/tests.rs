@@ -2,8 +2,6 @@
 //! An endpoint keeps its address when it is enabled again after a failure. A failed attempt
 //! ends its connection at once.
 
-use std::time::Duration;
-
 use ofi_xdp_core::PeerId;
 
 use super::*;
@@ -12,10 +10,9 @@ use crate::objects::connection_manager::{NewRequest, Purpose, RequestOutcome, Re
 use crate::objects::cq::{Cq, CqAttributes};
 use crate::objects::eq::EqAttributes;
 use crate::objects::fabric::Fabric;
+use crate::runtime::LINGER;
 use crate::sys::clock::now;
 
-/// Less than the time for which a connection lingers that is being opened.
-const AT_ONCE: Duration = Duration::from_millis(250);
 /// The name of a connection at the other side.
 const THEIR_CID: PeerId = PeerId::new(7, 1);
 
@@ -41,7 +38,7 @@ fn connected(domain: &Arc<Domain>, handle: Handle) -> (Arc<Endpoint>, Arc<Eq>) {
 fn assert_closes_at_once(endpoint: &Endpoint) {
     let start = now();
     endpoint.close().unwrap();
-    assert!(now().since(start) < AT_ONCE);
+    assert!(now().since(start) < LINGER, "a connection that opens lingers");
 }
 
 #[test]

@@ -74,7 +74,7 @@ pub(crate) use side::{CompletionSource, Side};
 pub(crate) use wakers::{GroupQueues, Wakers};
 
 /// Longest wait of `close` for acknowledgements, in either direction.
-const LINGER: Duration = Duration::from_millis(500);
+pub(crate) const LINGER: Duration = Duration::from_millis(500);
 /// Most budgets of a poll after a pause.
 const CATCH_UP_BUDGETS: u32 = 8;
 /// Most yields of the progress thread to calls that wait for the lock.

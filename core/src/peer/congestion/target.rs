@@ -24,8 +24,6 @@ const SCALED_TICKS: u64 = 250_000 / TICK_NANOS;
 const SCALED_PERIOD_TICKS: u64 = 100_000 / TICK_NANOS;
 /// The least target: below it software's own delays would be taken for congestion.
 pub(super) const MIN_TICKS: u32 = (100_000 / TICK_NANOS) as u32;
-/// The burst of a window that doubles may have a queue for this part of the least round trip.
-const BURST_PART: u32 = 2;
 
 /// The delay up to which a window of `packets` grows. The allowance for queueing is that of the
 /// path, and 250 µs divided by the root of the rate in packets per 100 µs. Until the least round
@@ -50,10 +48,4 @@ pub(super) fn half_way(packets: u32, rtt: &Rtt) -> u32 {
 /// own delay varies by a part of the round trip.
 pub(super) const fn queue_allowance(rtt: &Rtt) -> u32 {
     QUEUE_TICKS + rtt.least().saturating_sub(NEAR_TICKS) / QUEUE_PART
-}
-
-/// Whether a `delay` is more than what the packets of one window cause each other while it doubles:
-/// on a long path it leaves in a burst.
-pub(super) const fn is_beyond_bursts(delay: u32, rtt: &Rtt) -> bool {
-    delay >= rtt.least().saturating_add(rtt.least() / BURST_PART)
 }

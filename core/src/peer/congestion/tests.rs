@@ -98,39 +98,6 @@ fn the_window_doubles_then_follows_the_delay() {
 }
 
 #[test]
-fn a_window_of_a_long_path_doubles_in_spite_of_its_own_bursts() {
-    let (rtt, now, mut window) = begin(1_000);
-    let burst = |window: &mut CongestionWindow, from: Tick| {
-        let before = window.packets();
-        for packet in 0..before {
-            let delay = 1_000 + packet;
-            window.measured(ticks(delay), 0, 0, &rtt, from.plus(ticks(packet)));
-            window.acknowledged(1, before - 1, &rtt, from.plus(ticks(packet)));
-        }
-        window.packets()
-    };
-    let sizes = [1, 2, 3, 4, 5, 6].map(|round| burst(&mut window, now.plus(ticks(1_000 * round))));
-    assert_eq!(sizes[..3], [32, 64, 128]);
-    assert!(
-        sizes[2..].is_sorted_by(|one, next| one + 80 < *next),
-        "as far as it is fast: {sizes:?}"
-    );
-    window.measured(ticks(1_500), 0, 0, &rtt, now.plus(ticks(7_400)));
-    window.acknowledged(1, 400, &rtt, now.plus(ticks(7_400)));
-    assert!(window.packets() < sizes[5], "no burst of half a round trip");
-}
-
-#[test]
-fn a_window_that_doubles_stops_before_a_queue_of_others() {
-    for (queue, expected) in [(90, 32), (160, 17)] {
-        let (rtt, mut now, mut window) = begin(1_000);
-        measure(&mut window, 1_000 + queue, 0, &rtt, &mut now);
-        window.acknowledged(16, 0, &rtt, now);
-        assert_eq!(window.packets(), expected, "{queue} µs");
-    }
-}
-
-#[test]
 fn a_window_of_a_path_that_is_not_known_grows_and_keeps_its_size_after_losses() {
     let (mut now, path) = (Tick::default(), Rtt::default());
     let mut window = CongestionWindow::new(now);

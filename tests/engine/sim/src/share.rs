@@ -197,9 +197,13 @@ impl Bottleneck {
             world.run_until(world.now + self.lead_us * 1_000)?;
         }
         world.log = Some(Vec::new());
-        for node in 1..=self.streams {
+        // Streams that start together take turns: the receiver's slots may not suffice for all.
+        let together = if self.apart_us == 0 { self.streams } else { 1 };
+        for first in (1..=self.streams).step_by(together as usize) {
             for _ in 0..self.posted() {
-                self.post(&mut world, node)?;
+                for node in first..first + together {
+                    self.post(&mut world, node)?;
+                }
             }
             self.run(&mut world, self.apart_us)?;
         }
