@@ -19,6 +19,10 @@ const JUDGED_FROM: u8 = 3;
 /// Part of the difference between the longest delay and the present one that each further reduction
 /// forgets.
 const FORGOTTEN_PART: u16 = 8;
+/// A queue is long from so many quarters of the allowed one on.
+pub(super) const LONG_QUARTERS: u32 = 7;
+/// A queue is too long from so many quarters on.
+const TOO_LONG_QUARTERS: u32 = 5;
 /// So many round trips in a row with a queue are competition, whatever the window.
 const QUEUE_ROUNDS_MAX: u8 = 32;
 /// Least growth of a round trip: half a packet. With a reduction by three tenths this is as fast as
@@ -61,24 +65,44 @@ impl Competition {
         least: u16,
         allowed: u16,
     ) -> bool {
-        let packets = window.div_ceil(ONE) as u16;
         if reductions == 0 {
-            (self.before, self.longest) = (packets, delay);
+            self.begin(window, delay);
         }
         self.longest = self.longest.max(delay);
+        let queue = |delay: u16| u32::from(delay.saturating_sub(least));
         if reductions >= QUEUE_ROUNDS_MAX {
-            return true;
+            return Self::is_too_long(delay.saturating_sub(least), allowed);
         }
-        if reductions < JUDGED_FROM || packets > self.before / 2 {
+        if reductions < JUDGED_FROM || window.div_ceil(ONE) as u16 > self.before / 2 {
             return false;
         }
-        let queue = |delay: u16| u32::from(delay.saturating_sub(least));
-        // A queue that is hardly too long may wait for senders that take longer to reduce.
-        let is_long = 4 * queue(delay) >= 5 * u32::from(allowed);
+        let is_long = 4 * queue(delay) >= LONG_QUARTERS * u32::from(allowed);
         let lasts = is_long && 4 * queue(delay) >= 3 * queue(self.longest);
         // A loss of other traffic shortens the queue, too. It does not so again and again.
         self.longest -= (self.longest - delay).div_ceil(FORGOTTEN_PART);
         lasts
+    }
+
+    /// A row begins: `window` is reduced because of `delay`.
+    pub(super) const fn begin(&mut self, window: u32, delay: u16) {
+        (self.before, self.longest) = (window.div_ceil(ONE) as u16, delay);
+    }
+
+    /// Whether a `queue` is clearly longer than the `allowed` one.
+    pub(super) const fn is_too_long(queue: u16, allowed: u16) -> bool {
+        4 * queue as u32 >= TOO_LONG_QUARTERS * allowed as u32
+    }
+
+    /// The longest delay in the row.
+    pub(super) const fn longest(&self) -> u16 {
+        self.longest
+    }
+
+    /// What the path would hold of the window before the row if there were no queue; `least` is the
+    /// delay of the path.
+    pub(super) fn without_queue(&self, least: u16) -> u32 {
+        let window = u64::from(self.before) * u64::from(ONE);
+        (window * u64::from(least.min(self.longest)) / u64::from(self.longest.max(1))) as u32
     }
 
     /// Whether `window` has come back to where the first reduction in a row found it: nobody else

@@ -8,11 +8,12 @@
 //! and below one packet, when the next may go. All operations are O(1).
 
 use super::Rtt;
-use super::competition::{Competition, ONE};
+use super::competition::{Competition, LONG_QUARTERS, ONE};
 use crate::collections::time::{TICK_NANOS, Tick};
 use crate::peer::window::WINDOW_PACKETS;
 use crate::{Congestion, Instant};
 
+mod drain;
 mod target;
 
 /// The window of a new connection, in packets.
@@ -52,7 +53,8 @@ pub(crate) struct CongestionWindow {
     half_from: Tick,
     /// When it was last made smaller.
     reduced_at: Tick,
-    /// Below one packet: when the next may go. Above, while it competes: the plateau of its growth.
+    /// Below one packet: when the next may go. Above, while it competes: the plateau of its growth;
+    /// otherwise when it was last drained, or began to follow the delay.
     next_at: Tick,
     /// Congestion marks that the peer has counted.
     marks: u16,
@@ -78,6 +80,10 @@ bitflags::bitflags! {
         /// A packet that was sent after the last reduction has been acknowledged: the delay shows
         /// the effect of that reduction.
         const ANSWERED = 1 << 4;
+        /// It is small so that the queue drains, and returns to what the path holds.
+        const DRAINING = 1 << 5;
+        /// It has not drained the queue since its start.
+        const FRESH = 1 << 6;
     }
 }
 
@@ -96,7 +102,7 @@ impl CongestionWindow {
             reduced_at: now,
             next_at: now,
             marks: 0,
-            signs: Signs::STARTING.union(Signs::ANSWERED),
+            signs: Signs::STARTING.union(Signs::ANSWERED).union(Signs::FRESH),
             reductions: 0,
             competition: Competition::NONE,
         }
@@ -163,10 +169,12 @@ impl CongestionWindow {
     }
 
     /// Records the `round_trip` of one acknowledgment, of which the network has at least what is
-    /// left without `waits` for hosts, and the marks that the acknowledgment reports.
+    /// left without `waits` for hosts, and the marks that the acknowledgment reports. The packet
+    /// that it answers was sent `age` ticks ago.
     #[inline]
     pub(crate) fn measured(
         &mut self,
+        age: u32,
         round_trip: u32,
         waits: u32,
         marks: u16,
@@ -174,11 +182,11 @@ impl CongestionWindow {
         now: Tick,
     ) {
         let delay = round_trip.saturating_sub(waits);
-        if now.since(self.reduced_at) >= round_trip {
+        if now.since(self.reduced_at) >= age {
             self.signs.insert(Signs::ANSWERED);
         }
         self.signs.set(Signs::SLOW, delay >= target::MIN_TICKS && delay >= self.target(rtt));
-        let delay = (delay / DELAY_TICKS).min(u32::from(u16::MAX)) as u16;
+        let delay = unit(delay);
         let [_, present] = self.delays;
         if self.signs.contains(Signs::STARTING | Signs::SLOW) {
             // A window that doubles must stop at once.
@@ -221,6 +229,9 @@ impl CongestionWindow {
         if self.signs.contains(Signs::COMPETING) {
             return self.compete(packets, used, rtt, now);
         }
+        if self.signs.contains(Signs::DRAINING) && self.refill(packets, rtt) {
+            return;
+        }
         if self.signs.contains(Signs::SLOW) {
             let target = self.target(rtt);
             if delay >= target {
@@ -252,6 +263,9 @@ impl CongestionWindow {
         if self.delay().saturating_sub(rtt.least()) <= target::queue_allowance(rtt) / 2 {
             self.signs.remove(Signs::COMPETING);
             self.reductions = 0;
+            if !self.is_pace() {
+                self.next_at = now;
+            }
         } else if self.signs.contains(Signs::MARKED) {
             self.shrink(0, rtt, now);
             self.signs.remove(Signs::MARKED);
@@ -285,7 +299,7 @@ impl CongestionWindow {
     pub(crate) fn timed_out(&mut self, times: u8) {
         if times >= 2 {
             self.packets = self.packets.min(ONE);
-            self.signs.remove(Signs::STARTING | Signs::COMPETING);
+            self.signs.remove(Signs::STARTING | Signs::COMPETING | Signs::DRAINING);
             self.reductions = 0;
         }
     }
@@ -321,10 +335,14 @@ impl CongestionWindow {
         if !self.signs.contains(Signs::ANSWERED) {
             return;
         }
+        let drains = target > 0 && self.is_to_drain(rtt, now);
         let marked = self.signs.contains(Signs::MARKED);
         let least = if marked { LEAST } else { FLOOR.min(self.packets) };
         self.signs.remove(Signs::MARKED | Signs::STARTING | Signs::ANSWERED);
         self.reduced_at = now;
+        if drains {
+            return self.drain(rtt, now);
+        }
         let cut = if self.signs.contains(Signs::COMPETING) {
             let plateau = self.competition.lost(self.packets, now);
             if !self.is_pace() {
@@ -333,6 +351,10 @@ impl CongestionWindow {
             self.packets / 10 * 3
         } else if self.others_hold_the_queue(rtt) {
             self.signs.insert(Signs::COMPETING);
+            self.signs.remove(Signs::FRESH | Signs::DRAINING);
+            if !self.is_pace() {
+                self.next_at = now;
+            }
             return;
         } else {
             // After a loss the target is 0: the cut is the same for any delay.
@@ -350,14 +372,15 @@ impl CongestionWindow {
     }
 
     /// Whether earlier reductions have not shortened the queue, so that another one would only lose
-    /// bandwidth.
+    /// bandwidth. A queue that is hardly too long may wait for senders that take longer to reduce.
     fn others_hold_the_queue(&mut self, rtt: &Rtt) -> bool {
-        let unit = |ticks: u32| (ticks / DELAY_TICKS).min(u32::from(u16::MAX)) as u16;
         let [delay, least] = [self.delay(), rtt.least()].map(unit);
         let allowed = unit(self.target(rtt) - rtt.least());
         let count = self.reductions;
-        self.reductions = count.saturating_add(1);
-        self.competition.reduces(count, self.packets, delay, least, allowed)
+        let holds = self.competition.reduces(count, self.packets, delay, least, allowed);
+        let counts = count == 0 || Competition::is_too_long(delay.saturating_sub(least), allowed);
+        self.reductions = count.saturating_add(u8::from(counts));
+        holds
     }
 
     /// The delay up to which the window grows.
@@ -376,6 +399,11 @@ impl CongestionWindow {
             if self.packets < ONE { (ONE, self.packets) } else { (GROWTH_MAX, ONE) };
         (part.min(u64::from(most)) * u64::from(window) / u64::from(ONE)) as u32
     }
+}
+
+/// A delay in the unit in which it is kept.
+fn unit(ticks: u32) -> u16 {
+    (ticks / DELAY_TICKS).min(u32::from(u16::MAX)) as u16
 }
 
 #[cfg(test)]

@@ -125,13 +125,21 @@ impl Path {
         self.rtt.expect_reordering();
     }
 
-    /// Records the measurements of one acknowledgment. Of the `round_trip`, up to `waits` may be
-    /// time that packets waited for a host that did not poll. Congestion control counts the least
-    /// delay of the network that is possible, time-outs count all of it.
+    /// Records the measurements of one acknowledgment, of a packet that was sent `age` ticks ago.
+    /// Of the `round_trip`, up to `waits` may be time that packets waited for a host that did not
+    /// poll. Congestion control counts the least delay of the network that is possible, time-outs
+    /// count all of it.
     #[inline]
-    pub(crate) fn measured(&mut self, round_trip: u32, waits: u32, marks: u16, now: Tick) {
+    pub(crate) fn measured(
+        &mut self,
+        age: u32,
+        round_trip: u32,
+        waits: u32,
+        marks: u16,
+        now: Tick,
+    ) {
         self.rtt.sample(round_trip);
-        self.congestion.measured(round_trip, waits, marks, &self.rtt, now);
+        self.congestion.measured(age, round_trip, waits, marks, &self.rtt, now);
     }
 
     /// Whether `round_trip` is below the least that is known.

@@ -159,7 +159,7 @@ impl Ctx<'_> {
         if echoes && possible {
             let waits = ack.wait.get().saturating_add(wait);
             let marks = ack.congestion_marks.get();
-            state.path_mut().measured(round_trip, waits, marks, now);
+            state.path_mut().measured(since, round_trip, waits, marks, now);
             if state.path().is_below_least(round_trip) {
                 let peer = state.peer();
                 self.timers.propose_least(conn, peer, round_trip);

@@ -4,7 +4,7 @@
 //! In: the window and the round trips of its path. Out: delays in ticks. The congestion window
 //! calls. All operations are O(1), with one square root.
 
-use super::ONE;
+use super::{LONG_QUARTERS, ONE};
 use crate::collections::time::TICK_NANOS;
 use crate::peer::Rtt;
 
@@ -42,6 +42,13 @@ pub(super) fn delay(packets: u32, rtt: &Rtt) -> u32 {
 /// The delay half-way from the least round trip to the target.
 pub(super) fn half_way(packets: u32, rtt: &Rtt) -> u32 {
     rtt.least() + (delay(packets, rtt) - rtt.least()) / 2
+}
+
+/// The delay of a queue that is so long that its senders should measure the path anew: as long as
+/// [`Competition`](super::Competition) calls it. Where one of them took the queue of the others for
+/// a part of the path, it has twice the length of the target's.
+pub(super) fn long(packets: u32, rtt: &Rtt) -> u32 {
+    rtt.least() + (delay(packets, rtt) - rtt.least()) / 4 * LONG_QUARTERS
 }
 
 /// Delay beyond the least round trip that is no sign of congestion, for a high rate. A long path's

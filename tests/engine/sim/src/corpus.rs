@@ -15,7 +15,7 @@ use crate::run::{drain, run};
 use crate::scenario::{
     App, ClockFaults, Link, Loss, LossTarget, Partition, Pools, Reorder, Restart, Scenario,
 };
-use crate::share::{beside_cross_traffic, equal_shares};
+use crate::share::{beside_cross_traffic, equal_shares, late_streams};
 use crate::world::World;
 use ofi_xdp_core::OpKind;
 use ofi_xdp_test_kit::rng::Rng;
@@ -51,6 +51,7 @@ pub const STORIES: &[Story] = &[
     Story { name: "far-away", tell: far_away },
     Story { name: "beside-cross-traffic", tell: beside_cross_traffic },
     Story { name: "equal-shares", tell: equal_shares },
+    Story { name: "late-streams", tell: late_streams },
     Story { name: "rendezvous-against-requests", tell: rendezvous_against_requests },
     Story { name: "hop-with-a-smaller-mtu", tell: hop_with_a_smaller_mtu },
     Story { name: "seeds-of-mended-defects", tell: mended_defects },

@@ -87,6 +87,11 @@ const SHARE_SEEDS: std::ops::RangeInclusive<u64> = 1..=9;
 const SPREAD_MEDIAN: f64 = 1.1;
 const SPREAD_MAX: f64 = 1.25;
 
+/// Seeds over which streams that begin one after another are measured.
+const LATE_SEEDS: std::ops::RangeInclusive<u64> = 1..=3;
+/// The largest of their shares divided by the smallest.
+const LATE_SPREAD_MAX: f64 = 3.0;
+
 /// Rates of the bottleneck beside other traffic, in bits per second.
 pub const BESIDE_RATES: [u64; 3] = [200_000_000, 1_000_000_000, 5_000_000_000];
 /// Queues there, in microseconds.
@@ -277,13 +282,15 @@ pub fn beside_cross_traffic() -> Result<(), Violation> {
     Ok(())
 }
 
-/// 34: streams of the engine have equal shares, and use the bottleneck.
+/// 34: streams of the engine have equal shares once they have drained the queue of their starts,
+/// and use the bottleneck.
 ///
 /// # Errors
 /// The invariant is broken.
 pub fn equal_shares() -> Result<(), Violation> {
     for streams in [2, 8] {
-        let bottleneck = Bottleneck::among(25_000_000_000, 100, streams, 1);
+        let equal = Bottleneck::among(25_000_000_000, 100, streams, 1);
+        let bottleneck = Bottleneck { warm_up_us: 10_000, ..equal };
         let mut all =
             SHARE_SEEDS.map(|seed| bottleneck.measure_with(seed)).collect::<Result<Vec<_>, _>>()?;
         all.sort_by(|one, other| one.spread().total_cmp(&other.spread()));
@@ -292,6 +299,30 @@ pub fn equal_shares() -> Result<(), Violation> {
         }
         let median = &all[all.len() / 2];
         check_shares(34, median.spread() <= SPREAD_MEDIAN, median)?;
+    }
+    Ok(())
+}
+
+/// 36: streams that begin one after another leave no longer queue than streams that begin together,
+/// and each has a share.
+///
+/// # Errors
+/// The invariant is broken.
+pub fn late_streams() -> Result<(), Violation> {
+    for (streams, wait_us) in [(2, 150.0), (8, 250.0)] {
+        let late = Bottleneck {
+            late: true,
+            apart_us: 10_000,
+            warm_up_us: 20_000,
+            ..Bottleneck::among(25_000_000_000, 100, streams, 1)
+        };
+        for seed in LATE_SEEDS {
+            let shares = late.measure_with(seed)?;
+            let is_met = shares.used() >= 0.95
+                && shares.spread() <= LATE_SPREAD_MAX
+                && shares.wait_us <= wait_us;
+            check_shares(36, is_met, &shares)?;
+        }
     }
     Ok(())
 }

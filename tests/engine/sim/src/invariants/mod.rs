@@ -57,7 +57,7 @@ const fn inv(number: u8, title: &'static str, checked: &'static str) -> Invarian
 }
 
 /// All of them.
-pub const INVARIANTS: [Invariant; 35] = [
+pub const INVARIANTS: [Invariant; 36] = [
     inv(1, "each message arrives once or its send fails", "delivery::{once, all_arrived}"),
     inv(2, "messages match in the order of their posting", "delivery::{order, passed_over}"),
     inv(3, "bytes are right, and no others are touched", "delivery::contents; memory"),
@@ -106,6 +106,7 @@ pub const INVARIANTS: [Invariant; 35] = [
     inv(33, "cross traffic leaves each stream a share", "share"),
     inv(34, "streams of one bottleneck have equal shares", "share"),
     inv(35, "a path that becomes short goes on within a second", "hop::hop_with_a_smaller_mtu"),
+    inv(36, "streams that begin later leave no longer queue", "share"),
 ];
 
 #[cfg(test)]
