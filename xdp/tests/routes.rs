@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{Hosts, INTERFACE, V4, V6, echo, learn_hops, now, run, skipped};
+use common::{Hosts, INTERFACE, V4, V6, echo, eventually, learn_hops, now, run, skipped};
 use ofi_xdp_core::Port;
 use ofi_xdp_datapath::{HybridPort, Mode};
 
@@ -128,4 +128,36 @@ fn root_a_route_with_an_encapsulation_is_the_kernels() {
     assert_eq!(path(&mut client, &mut server), Path::Kernel);
     run(&format!("ip -n {left} -6 route del {route}"));
     assert_eq!(path(&mut client, &mut server), Path::Xdp);
+}
+
+/// The peer's address is on no network of the client, and the gateway is the peer by its
+/// link-local address.
+#[test]
+fn root_an_ipv4_route_may_have_an_ipv6_gateway() {
+    if skipped() {
+        return;
+    }
+    let hosts = Hosts::new();
+    let [left, right] = &hosts.names;
+    let peer = "198.19.8.2";
+    run(&format!("ip -n {right} addr add {peer}/32 dev {INTERFACE}"));
+    // Its queries for other addresses do not make it a neighbour by this one.
+    let announce = format!("net.ipv4.conf.{INTERFACE}.arp_announce=2");
+    run(&format!("ip netns exec {right} sysctl -qw {announce}"));
+    // The link-local address is usable once no other host has answered for it.
+    let gateway = || {
+        let output = run(&format!("ip -n {right} -6 addr show dev {INTERFACE} scope link"));
+        let is_ready = !output.contains("tentative");
+        let address = output.split_whitespace().find(|word| word.starts_with("fe80:"))?;
+        Some(address.split_once('/')?.0.to_owned()).filter(|_| is_ready)
+    };
+    eventually("the peer has a link-local address", || gateway().is_some());
+    let gateway = gateway().unwrap();
+    run(&format!("ip -n {left} route add {peer}/32 via inet6 {gateway} dev {INTERFACE}"));
+    let mut client = hosts.open(0, V4[0], Mode::Skb);
+    let mut server = hosts.open(1, peer, Mode::Skb);
+    learn_hops(&mut client, &mut server);
+    assert_eq!(path(&mut client, &mut server), Path::Xdp);
+    let neighbours = run(&format!("ip -n {left} neigh show dev {INTERFACE}"));
+    assert!(!neighbours.contains(peer), "it is no neighbour: {neighbours}");
 }

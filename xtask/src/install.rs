@@ -86,6 +86,7 @@ const UNIT_PATH: [&str; 2] = ["/usr/lib/systemd/system", "/usr/local/lib/systemd
 /// Where the broker's files go.
 #[derive(Debug)]
 struct Broker {
+    prefix: PathBuf,
     program: PathBuf,
     units: PathBuf,
     documents: PathBuf,
@@ -97,6 +98,7 @@ impl Broker {
             program: prefix.join("sbin").join(BROKER),
             units: prefix.join("lib/systemd/system"),
             documents: prefix.join(DOCUMENTS),
+            prefix,
         }
     }
 
@@ -111,8 +113,7 @@ impl Broker {
 
     /// A unit, with program and manual where they are.
     fn unit(&self, text: &str) -> String {
-        text.replace("/usr/sbin/xdp-broker", &self.program.display().to_string())
-            .replace("/usr/share/doc/ofi-xdp", &self.documents.display().to_string())
+        unit_under(&self.prefix, text)
     }
 
     /// The command that makes systemd read the units.
@@ -146,7 +147,14 @@ impl Broker {
 
 /// A unit of a package that is unpacked in `/usr/local`.
 pub(crate) fn under_usr_local(unit: &str) -> String {
-    Broker::under("/usr/local".into()).unit(unit)
+    unit_under(Path::new("/usr/local"), unit)
+}
+
+/// The unit with this text, whose programs and manual are below `prefix`.
+fn unit_under(prefix: &Path, text: &str) -> String {
+    ["bin/", "sbin/", DOCUMENTS].iter().fold(text.to_owned(), |text, place| {
+        text.replace(&format!("/usr/{place}"), &format!("{}/{place}", prefix.display()))
+    })
 }
 
 /// `LIBDIR/libfabric` of the libfabric that pkg-config finds.
@@ -227,6 +235,13 @@ mod tests {
             None => allowed || line.split(' ').any(|call| call == "bpf"),
         });
         assert!(allowed, "the filter is against bpf(2)");
+    }
+
+    /// In a user namespace of its own the files of all users belong to the overflow user.
+    #[test]
+    fn the_unit_of_xdp_top_sees_who_owns_a_page() {
+        let unit = include_str!("../../xdp/top/systemd/xdp-top.service");
+        assert!(!unit.lines().any(|line| line.starts_with("PrivateUsers=")), "{unit}");
     }
 
     #[test]

@@ -2,13 +2,19 @@
 //! The command line that all measuring programs share: without a host a program is the server, with
 //! one it measures there.
 
-use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
+use std::os::fd::AsRawFd as _;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context;
 use clap::{Args, Parser};
+use nix::errno::Errno;
 use nix::sched::{CpuSet, sched_setaffinity};
+use nix::sys::socket::sockopt::{Ipv6V6Only, ReuseAddr};
+use nix::sys::socket::{
+    self, AddressFamily, Backlog, SockFlag, SockType, SockaddrStorage, setsockopt,
+};
 use nix::unistd::Pid;
 
 use crate::control::Control;
@@ -45,9 +51,10 @@ struct MeasuringCli<A: Args> {
 /// The arguments of a server.
 #[derive(Clone, Debug, Args)]
 pub struct ServerArguments {
-    /// Server: the address to listen at for clients (TCP; it carries set-up only)
-    #[arg(long, default_value = "[::]:7471", value_name = "IP:PORT")]
-    listen: SocketAddr,
+    /// Server: the address to listen at for clients (TCP; it carries set-up only) [default: port
+    /// 7471 of all addresses]
+    #[arg(long, value_name = "IP:PORT")]
+    listen: Option<SocketAddr>,
     /// Server: the number of clients after which it ends
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     sessions: Option<u64>,
@@ -221,8 +228,7 @@ pub fn listen(
     serve: impl Fn(Control) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     pin(arguments.core)?;
-    let listener = TcpListener::bind(arguments.listen)
-        .with_context(|| format!("cannot listen at {}", arguments.listen))?;
+    let listener = listener(arguments.listen, bind)?;
     print(&format!("listening at {}\n", listener.local_addr()?))?;
     let mut left = arguments.sessions.unwrap_or(u64::MAX);
     // bound: the clients
@@ -251,12 +257,42 @@ pub fn listen(
     Ok(())
 }
 
-/// `host` with the port of servers, unless it has one.
+/// A listener at `address` by `bind`. Without an address it is at [`PORT`] of all addresses: those
+/// of IPv4 alone where the host has no IPv6.
+fn listener<T>(
+    address: Option<SocketAddr>,
+    bind: impl Fn(SocketAddr) -> nix::Result<T>,
+) -> anyhow::Result<T> {
+    let all = |ip| SocketAddr::new(ip, PORT);
+    let mut tried = address.unwrap_or_else(|| all(Ipv6Addr::UNSPECIFIED.into()));
+    let mut bound = bind(tried);
+    if address.is_none() && matches!(bound, Err(Errno::EAFNOSUPPORT)) {
+        tried = all(Ipv4Addr::UNSPECIFIED.into());
+        bound = bind(tried);
+    }
+    bound.with_context(|| format!("cannot listen at {tried}"))
+}
+
+/// A listener at `address`. That of all IPv6 addresses takes IPv4 as well, whatever the host's
+/// default is (`net.ipv6.bindv6only`).
+fn bind(address: SocketAddr) -> nix::Result<TcpListener> {
+    let family = if address.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
+    let listener = socket::socket(family, SockType::Stream, SockFlag::SOCK_CLOEXEC, None)?;
+    if address.is_ipv6() {
+        setsockopt(&listener, Ipv6V6Only, &false)?;
+    }
+    setsockopt(&listener, ReuseAddr, &true)?;
+    socket::bind(listener.as_raw_fd(), &SockaddrStorage::from(address))?;
+    socket::listen(&listener, Backlog::MAXCONN)?;
+    Ok(listener.into())
+}
+
+/// `host` with the port of servers, unless it has one. An address of IPv6 may stand in brackets.
 #[must_use]
 pub fn with_port(host: &str) -> String {
     match host.parse::<IpAddr>() {
         Ok(ip) => SocketAddr::new(ip, PORT).to_string(),
-        Err(_) if host.contains(':') => host.to_owned(),
+        Err(_) if host.contains(':') && !host.ends_with(']') => host.to_owned(),
         Err(_) => format!("{host}:{PORT}"),
     }
 }
@@ -309,6 +345,42 @@ mod tests {
         assert_eq!(with_port("10.0.0.1:9"), "10.0.0.1:9");
         assert_eq!(with_port("fd00::1"), "[fd00::1]:7471");
         assert_eq!(with_port("[fd00::1]:9"), "[fd00::1]:9");
+        assert_eq!(with_port("[fd00::1]"), "[fd00::1]:7471");
+        assert_eq!(with_port("[fe80::1%2]"), "[fe80::1%2]:7471");
         assert_eq!(with_port("host"), "host:7471");
+    }
+
+    /// A host of which the kernel has no IPv6.
+    fn without_ipv6(address: SocketAddr) -> nix::Result<SocketAddr> {
+        if address.is_ipv6() { Err(Errno::EAFNOSUPPORT) } else { Ok(address) }
+    }
+
+    #[test]
+    fn a_server_without_an_address_listens_at_those_that_the_host_has() {
+        let all: SocketAddr = "[::]:7471".parse().unwrap();
+        assert_eq!(listener(None, Ok).unwrap(), all);
+        assert_eq!(listener(None, without_ipv6).unwrap(), "0.0.0.0:7471".parse().unwrap());
+        let given: SocketAddr = "127.0.0.1:9".parse().unwrap();
+        assert_eq!(listener(Some(given), without_ipv6).unwrap(), given);
+        let refused = listener(Some(all), without_ipv6).unwrap_err();
+        assert!(format!("{refused:#}").starts_with("cannot listen at [::]:7471: "), "{refused:#}");
+        let taken = listener(None, |_| Err::<(), _>(Errno::EADDRINUSE)).unwrap_err();
+        assert!(format!("{taken:#}").starts_with("cannot listen at [::]:7471: "), "{taken:#}");
+    }
+
+    /// Where the administrator has set that sockets of IPv6 take no IPv4 by themselves.
+    #[test]
+    fn root_the_listener_at_all_addresses_takes_both_families() {
+        let skip = std::env::var("OFI_XDP_UNPRIVILEGED").is_ok_and(|value| value == "skip");
+        if skip && !nix::unistd::geteuid().is_root() {
+            println!("SKIPPED: needs CAP_SYS_ADMIN");
+            return;
+        }
+        nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET).unwrap();
+        std::fs::write("/proc/sys/net/ipv6/bindv6only", "1").unwrap();
+        let one_family = TcpListener::bind("[::]:0").unwrap();
+        assert!(socket::getsockopt(&one_family, Ipv6V6Only).unwrap(), "the setting has an effect");
+        let listener = bind("[::]:0".parse().unwrap()).unwrap();
+        assert!(!socket::getsockopt(&listener, Ipv6V6Only).unwrap());
     }
 }

@@ -9,8 +9,6 @@ use std::fmt;
 use std::io;
 use std::os::fd::AsFd as _;
 
-use rustix::net::sockopt::socket_peercred;
-
 use crate::connection::ClientConnection;
 use crate::raw;
 
@@ -21,18 +19,18 @@ pub(crate) struct Credentials {
     pub(crate) uid: u32,
     /// Effective group and supplementary groups.
     pub(crate) groups: Vec<u32>,
-    /// The process id, for log lines only: another process may have it by now.
-    pub(crate) pid: i32,
+    /// The process id, for log lines only: another process may have it by now. It is 0 for a
+    /// process of another PID namespace.
+    pub(crate) pid: u32,
 }
 
 impl Credentials {
     /// The credentials of the process that made `connection`.
     pub(crate) fn of(connection: &ClientConnection) -> io::Result<Self> {
-        let credentials = socket_peercred(connection)?;
+        let [pid, uid, gid] = raw::peer_credentials(connection.as_fd())?;
         let mut groups = raw::peer_groups(connection.as_fd())?;
-        groups.push(credentials.gid.as_raw());
-        let pid = credentials.pid.as_raw_nonzero().get();
-        Ok(Self { uid: credentials.uid.as_raw(), groups, pid })
+        groups.push(gid);
+        Ok(Self { uid, groups, pid })
     }
 }
 

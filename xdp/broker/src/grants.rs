@@ -14,6 +14,8 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::time::Instant;
 
+use nix::errno::Errno;
+use nix::net::if_::if_indextoname;
 use ofi_xdp_datapath::broker::CountersPage;
 use ofi_xdp_datapath::{
     AddressMonitor, InterfaceInfo, Layout, Lease, ProgramLease, QueueRange, RingSize, RingSizes,
@@ -25,8 +27,11 @@ use crate::lent_memory::LentMemory;
 use crate::policy::Policy;
 use crate::programs::Programs;
 use crate::quota::{QueueId, Quota, Room};
-use crate::rule_records::{RuleRecord, RuleRecords};
+use crate::rule_records::{Recorded, RuleRecord, RuleRecords};
 use crate::udp_socket::UdpSocketProof;
+
+/// The answer to a request for zero-copy mode that the policy does not allow.
+const NO_ZEROCOPY: &str = "the policy of xdp-broker does not allow `zerocopy`";
 
 /// Reason why a request is not granted.
 #[derive(Debug)]
@@ -46,9 +51,8 @@ impl From<String> for GrantError {
 /// A grant while it is valid.
 #[derive(Debug)]
 pub(crate) struct Grant {
-    program: ProgramLease,
-    /// Behind the program, which has the rule, as the fields are dropped in this order.
-    _rule: Option<RuleRecord>,
+    program: Recorded<ProgramLease>,
+    mode: XskMode,
     udp_socket: UdpSocketProof,
     /// The interface's name.
     interface: String,
@@ -71,7 +75,7 @@ impl Grant {
             let own = all.iter().find(|one| one.index == self.queue_id.interface);
             own.is_some_and(|own| own.carries(ip, all))
         });
-        self.program.end().is_none() && found && has_address
+        self.program.holder().end().is_none() && found && has_address
     }
 }
 
@@ -117,10 +121,11 @@ impl GrantManager {
     pub(crate) fn allows(&self, user: &Credentials, granted: &Grant) -> bool {
         let queue = QueueRange::one_or_any(Some(granted.queue_id.queue));
         self.policy.rule(user, &granted.interface).is_some_and(|rule| {
-            let steers = granted.program.is_steered();
+            let steers = granted.program.holder().is_steered();
             rule.queues.and(queue).is_some()
                 && rule.allows_port(granted.udp_socket.address().port())
                 && (rule.steering || !steers)
+                && rule.allows_mode(granted.mode)
         })
     }
 
@@ -137,7 +142,7 @@ impl GrantManager {
         request: SocketRequest,
         udp_socket: OwnedFd,
         time: Instant,
-    ) -> Result<(Lease, PendingGrant), GrantError> {
+    ) -> Result<(Recorded<Lease>, PendingGrant), GrantError> {
         let all = interfaces().map_err(|error| format!("list the interfaces: {error}"))?;
         let interface = interface(&all, request.interface)?;
         let name = &interface.name;
@@ -149,6 +154,9 @@ impl GrantManager {
             .queues
             .and(rule.queues)
             .ok_or_else(|| format!("user {} may not use that queue of {name}", user.uid))?;
+        if !rule.allows_mode(request.mode) {
+            return Err(NO_ZEROCOPY.to_owned().into());
+        }
         let most = memory_max();
         if request.layout.bytes() > most {
             return Err(format!("a socket has {} MiB of frames at most", most >> 20).into());
@@ -163,20 +171,24 @@ impl GrantManager {
         self.check_quota(user.uid, most)?;
         self.programs.drop_detached();
         let counters_page = self.counters_page(request.interface, &all)?;
-        let mut lease = self.open(SocketRequest { queues, ..request }, time)?;
+        let lease = self.open(SocketRequest { queues, ..request }, time)?;
         let queue_id = QueueId { interface: request.interface, queue: lease.socket().queue() };
-        let (rule, unsteered_reason) = match self.record(steer, queue_id, address) {
-            Ok(rule) => (rule, String::new()),
+        let (record, unsteered_reason) = match self.record(steer, queue_id, address) {
+            Ok(record) => (record, String::new()),
             Err(reason) => (None, reason),
         };
-        let request = SocketRequest { queues, steer: rule.is_some(), ..request };
-        lease.claim(request, interface.endpoint(address, request.any_payload)).map_err(refusal)?;
-        let rule = rule.filter(|_| lease.unsteered_reason().is_none());
-        let (memory, client_memory) = LentMemory::new(lease.socket().memory())
+        let request = SocketRequest { queues, steer: record.is_some(), ..request };
+        let mut lease = Recorded::new(lease, record);
+        let endpoint = interface.endpoint(address, request.any_payload);
+        lease.holder_mut().claim(request, endpoint).map_err(refusal)?;
+        if lease.holder().unsteered_reason().is_some() {
+            lease.forget_rule();
+        }
+        let (memory, client_memory) = LentMemory::new(lease.holder().socket().memory())
             .map_err(|error| format!("open the memory again: {error}"))?;
         let (interface, uid) = (interface.name.clone(), user.uid);
         let client = ClientParts { memory: client_memory, counters_page, unsteered_reason };
-        Ok((lease, PendingGrant { udp_socket, interface, uid, queue_id, rule, memory, client }))
+        Ok((lease, PendingGrant { udp_socket, interface, uid, queue_id, memory, client }))
     }
 
     /// Checks that user `uid` may have another socket of `most`.
@@ -249,11 +261,16 @@ impl GrantManager {
     }
 
     /// Records that the client has the socket of `lease`.
-    pub(crate) fn granted(&mut self, lease: Lease, pending: PendingGrant) -> Option<Grant> {
-        let PendingGrant { udp_socket, interface, uid, queue_id, rule, memory, .. } = pending;
+    pub(crate) fn granted(
+        &mut self,
+        lease: Recorded<Lease>,
+        pending: PendingGrant,
+    ) -> Option<Grant> {
+        let PendingGrant { udp_socket, interface, uid, queue_id, memory, .. } = pending;
         self.quota.granted(uid, queue_id, memory);
-        let program = lease.into_program_lease()?;
-        Some(Grant { program, _rule: rule, udp_socket, interface, uid, queue_id, missed: false })
+        let mode = lease.holder().mode();
+        let program = lease.map(Lease::into_program_lease)?;
+        Some(Grant { program, mode, udp_socket, interface, uid, queue_id, missed: false })
     }
 
     /// Records the end of the client's connection; its socket gets no more packets.
@@ -271,7 +288,8 @@ impl GrantManager {
         }
     }
 
-    /// Drops the programs that none of `granted` has used for long enough.
+    /// Drops the programs that none of `granted` has used for long enough, and the memory that no
+    /// client holds.
     pub(crate) fn tidy<'a>(
         &mut self,
         granted: impl Iterator<Item = &'a Grant> + Clone,
@@ -279,6 +297,7 @@ impl GrantManager {
     ) {
         self.programs
             .tidy(time, |index| granted.clone().any(|grant| grant.queue_id.interface == index));
+        self.quota.tidy(exists);
     }
 
     /// The interfaces, if an address may have changed since the last call.
@@ -297,7 +316,6 @@ pub(crate) struct PendingGrant {
     interface: String,
     uid: u32,
     queue_id: QueueId,
-    rule: Option<RuleRecord>,
     memory: LentMemory,
     client: ClientParts,
 }
@@ -370,14 +388,21 @@ fn refusal(error: XskError) -> GrantError {
     }
 }
 
-/// Whether no socket has the queue `queue_id`: it can be bound, or does not exist any more.
+/// Whether no socket has the queue `queue_id`: it can be bound, or does not exist any more. While a
+/// socket has a queue the kernel does not take it from the interface (`ethnl_set_channels`).
 fn is_free(queue_id: QueueId) -> bool {
     let queues = QueueRange::one_or_any(Some(queue_id.queue));
     let layout = Layout::new(RingSizes { rx: RingSize::MIN, tx: RingSize::MIN }, 0);
     match XskSocket::bind(queue_id.interface, queues, XskMode::Skb, layout, false, 1) {
         Ok(_) => true,
-        Err(error) => error.raw_os_error() == Some(libc::ENODEV),
+        // EINVAL: the interface has fewer queues (`xp_assign_dev`).
+        Err(error) => matches!(error.raw_os_error(), Some(libc::ENODEV | libc::EINVAL)),
     }
+}
+
+/// Whether there is an interface with this index; `true` if that is unknown.
+fn exists(interface: u32) -> bool {
+    if_indextoname(interface) != Err(Errno::ENXIO)
 }
 
 #[cfg(test)]
@@ -402,10 +427,19 @@ mod tests {
         queue: u32,
         sizes: RingSizes,
     ) -> String {
+        ask_in_mode(grants, uid, (interface, queue), sizes, XskMode::Skb)
+    }
+
+    fn ask_in_mode(
+        grants: &mut GrantManager,
+        uid: u32,
+        (interface, queue): (u32, u32),
+        sizes: RingSizes,
+        mode: XskMode,
+    ) -> String {
         let user = Credentials { uid, groups: Vec::new(), pid: 1 };
         let layout = Layout::new(sizes, 42);
         let queues = QueueRange::one_or_any(Some(queue));
-        let mode = XskMode::Skb;
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         let local = socket.local_addr().unwrap();
         let (longest, steer, any_payload) = (1514, false, false);
@@ -437,20 +471,40 @@ mod tests {
         assert_eq!(page(7, &[7]), (first, 1));
     }
 
+    /// The index of an interface that can have sockets.
+    fn other_than_loopback() -> Option<u32> {
+        let all = interfaces().unwrap();
+        let index = all.iter().find(|interface| !interface.loopback).map(|found| found.index);
+        if index.is_none() {
+            println!("only the loopback interface is here");
+        }
+        index
+    }
+
+    #[test]
+    fn the_mode_that_reads_a_whole_queue_is_refused_unless_the_rule_allows_it() {
+        let Some(index) = other_than_loopback() else { return };
+        for (key, allowed) in [("", false), ("zerocopy = false", false), ("zerocopy = true", true)]
+        {
+            let policy = format!("[[allow]]\nusers = [7]\ninterfaces = [\"*\"]\n{key}");
+            let mut grants = grants(&policy);
+            for (mode, is_permitted) in
+                [(XskMode::Zerocopy, allowed), (XskMode::Copy, true), (XskMode::Skb, true)]
+            {
+                let sizes = RingSizes::default();
+                let refusal = ask_in_mode(&mut grants, 7, (index, 0), sizes, mode);
+                let next = if is_permitted { "another network namespace" } else { NO_ZEROCOPY };
+                assert!(refusal.contains(next), "{key:?}, {mode}: {refusal}");
+            }
+        }
+    }
+
     #[test]
     fn a_forbidden_request_is_refused_before_any_action() {
         let mut grants = grants("[[allow]]\nusers = [7]\ninterfaces = [\"*\"]\nqueues = 3");
         assert_eq!(ask(&mut grants, 7, u32::MAX, 3), "there is no interface 4294967295 here");
         assert!(ask(&mut grants, 7, 1, 3).contains("loopback"));
-        let Some(index) = interfaces()
-            .unwrap()
-            .iter()
-            .find(|interface| !interface.loopback)
-            .map(|interface| interface.index)
-        else {
-            println!("only the loopback interface is here");
-            return;
-        };
+        let Some(index) = other_than_loopback() else { return };
         assert!(ask(&mut grants, 8, index, 3).contains("user 8 may not use interface"));
         assert!(ask(&mut grants, 7, index, 4).contains("user 7 may not use that queue"));
         assert!(ask(&mut grants, 7, index, 3).contains("another network namespace"));

@@ -31,6 +31,10 @@
 //! broker is trusted like one with `CAP_NET_RAW` on that interface, and no more. It receives the
 //! packets of its own UDP port only, cannot bind the socket again, and has no access to the program
 //! or its maps.
+//!
+//! A socket in zero-copy mode gives more. The driver fills the queue's whole ring from the client's
+//! memory, so the client reads, alters and can hold up every packet of the queue. Only a rule with
+//! `zerocopy` allows that mode.
 
 #![deny(unsafe_code)]
 

@@ -16,7 +16,7 @@ use std::str::FromStr;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use nix::unistd::{Group, User};
-use ofi_xdp_datapath::QueueRange;
+use ofi_xdp_datapath::{QueueRange, XskMode};
 use rustix::fs::{Mode, OFlags, open};
 use rustix::process::geteuid;
 use serde::Deserialize;
@@ -49,6 +49,9 @@ pub(crate) struct Rule {
     pub(crate) sockets: usize,
     /// Whether the device may get rules that steer packets to their queues.
     pub(crate) steering: bool,
+    /// Whether sockets may be in zero-copy mode, in which their memory holds all packets of a
+    /// queue.
+    zerocopy: bool,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -96,6 +99,11 @@ impl Rule {
     /// Whether the rule allows `port`.
     pub(crate) const fn allows_port(&self, port: u16) -> bool {
         self.ports.0 <= port && port <= self.ports.1
+    }
+
+    /// Whether the rule allows a socket in `mode`.
+    pub(crate) const fn allows_mode(&self, mode: XskMode) -> bool {
+        self.zerocopy || !matches!(mode, XskMode::Zerocopy)
     }
 }
 
@@ -146,6 +154,8 @@ struct WrittenRule {
     sockets: Option<usize>,
     #[serde(default)]
     steering: bool,
+    #[serde(default)]
+    zerocopy: bool,
 }
 
 #[derive(Deserialize)]
@@ -236,6 +246,7 @@ fn rule(written: &WrittenRule) -> Result<Rule> {
         ports: (port(ports.0)?, port(ports.1)?),
         sockets: written.sockets.unwrap_or(SOCKETS_DEFAULT),
         steering: written.steering,
+        zerocopy: written.zerocopy,
     })
 }
 
@@ -257,6 +268,7 @@ mod tests {
             ports = 7471
             sockets = 2
             steering = true
+            zerocopy = true
 
             [[allow]]
             groups = [500]
@@ -267,12 +279,13 @@ mod tests {
         assert_eq!(policy.len(), 2);
         let narrow = policy.rule(&user(1000, &[500]), "eth0").unwrap();
         assert_eq!((narrow.queues, narrow.sockets), (QueueRange { first: 2, last: 5 }, 2));
-        assert!(narrow.steering, "said");
+        assert!(narrow.steering && narrow.allows_mode(XskMode::Zerocopy), "said");
         assert!(narrow.allows_port(7471) && !narrow.allows_port(7470) && !narrow.allows_port(7472));
         assert_eq!(policy.rule(&user(0, &[]), "eth0"), Some(narrow));
         let wide = policy.rule(&user(1000, &[500]), "ens5").unwrap();
         assert_eq!((wide.queues, wide.sockets), (QueueRange::ALL, SOCKETS_DEFAULT));
-        assert!(!wide.steering, "not unasked");
+        assert!(!wide.steering && !wide.allows_mode(XskMode::Zerocopy), "not unasked");
+        assert!(wide.allows_mode(XskMode::Copy) && wide.allows_mode(XskMode::Skb));
         assert!(wide.allows_port(1024) && wide.allows_port(65_535) && !wide.allows_port(1023));
         assert!(policy.rule(&user(1000, &[501]), "ens5").is_none());
         assert!(policy.rule(&user(1000, &[500]), "eth1").is_none());
@@ -295,10 +308,11 @@ mod tests {
         let is_line = |line: &&str| line.starts_with(|first: char| first.is_ascii_lowercase());
         let lines = installed.lines().filter_map(|line| line.strip_prefix('#')).filter(is_line);
         let rule: Vec<&str> = lines.collect();
-        assert_eq!(rule.len(), 6, "every key of a rule");
+        assert_eq!(rule.len(), 7, "every key of a rule");
         let rule = rule.join("\n").replace("[\"xdp\"]", "[500]");
         let policy: Policy = format!("[[allow]]\n{rule}").parse().unwrap();
-        assert!(policy.rule(&user(4711, &[500]), "eth0").is_some());
+        let rule = policy.rule(&user(4711, &[500]), "eth0").unwrap();
+        assert!(!rule.zerocopy && !rule.steering, "the example gives no more than the default");
         assert!(policy.rule(&user(4711, &[501]), "eth0").is_none());
     }
 

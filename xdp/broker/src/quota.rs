@@ -4,9 +4,10 @@
 //! In: grants, and ends of connections. Out: whether a user may have another socket, and whether a
 //! queue may be granted again. A client that hangs up may keep its socket or the socket's memory,
 //! or pass them on, and the broker cannot revoke them. Therefore the socket counts until its queue
-//! is found free and its memory has no other holder. Caller: `grants.rs`. Bounds: one entry for
-//! each queue, and for each user as many as the policy allows sockets; a check is one attempt to
-//! bind.
+//! is found free and its memory has no other holder. The broker closes memory that no client holds
+//! once a second: the kernel charges it to the broker as long as that has it open. Caller:
+//! `grants.rs`. Bounds: one entry for each queue, and for each user as many as the policy allows
+//! sockets; a check is one attempt to bind.
 
 use crate::lent_memory::LentMemory;
 
@@ -15,9 +16,17 @@ use crate::lent_memory::LentMemory;
 struct Entry {
     uid: u32,
     queue_id: QueueId,
-    memory: LentMemory,
+    /// `None`: no client holds it, and none can open it again.
+    memory: Option<LentMemory>,
     /// Whether the connection of its grant is open.
     connected: bool,
+}
+
+impl Entry {
+    /// Whether a client holds the memory.
+    fn is_held(&self) -> bool {
+        self.memory.as_ref().is_some_and(LentMemory::is_held)
+    }
 }
 
 /// A queue of an interface, which at most one socket has.
@@ -57,7 +66,7 @@ impl Quota {
         let mut closing = 0;
         if self.count(uid) >= most {
             self.0.retain(|entry| {
-                if entry.uid != uid || entry.connected || entry.memory.is_held() {
+                if entry.uid != uid || entry.connected || entry.is_held() {
                     return true;
                 }
                 let is_busy = !is_free(entry.queue_id);
@@ -79,14 +88,26 @@ impl Quota {
     /// Whether a client holds the memory of a former socket of `queue_id`, which was bound anew.
     /// The queue is not granted meanwhile, so that there is at most one memory for each queue.
     pub(crate) fn is_held(&self, queue_id: QueueId) -> bool {
-        self.0.iter().any(|entry| entry.queue_id == queue_id && entry.memory.is_held())
+        self.0.iter().any(|entry| entry.queue_id == queue_id && entry.is_held())
     }
 
     /// Records that `uid` got the socket of `queue_id` with `memory`. The queue's former owner has
     /// no socket there any more.
     pub(crate) fn granted(&mut self, uid: u32, queue_id: QueueId, memory: LentMemory) {
         self.0.retain(|entry| entry.queue_id != queue_id);
-        self.0.push(Entry { uid, queue_id, memory, connected: true });
+        self.0.push(Entry { uid, queue_id, memory: Some(memory), connected: true });
+    }
+
+    /// Closes the memory of former sockets that no client holds, and forgets those sockets if their
+    /// interface does not exist.
+    pub(crate) fn tidy(&mut self, exists: impl Fn(u32) -> bool) {
+        self.0.retain_mut(|entry| {
+            if entry.connected || entry.is_held() {
+                return true;
+            }
+            entry.memory = None;
+            exists(entry.queue_id.interface)
+        });
     }
 
     /// Records the end of the connection over which `uid` got the socket of `queue_id`.
@@ -150,6 +171,24 @@ mod tests {
         drop(client);
         assert!(!quota.is_held(at(0)));
         assert_eq!(quota.room(7, 1, |_| true), Room::Free);
+    }
+
+    #[test]
+    fn memory_of_a_former_socket_is_closed_once_no_client_holds_it() {
+        let mut quota = Quota::default();
+        let (memory, client) = new_memory();
+        quota.granted(7, at(0), memory);
+        let left_after = |quota: &mut Quota, exists| {
+            quota.tidy(|interface| exists && interface == 3);
+            (quota.0.iter().any(|entry| entry.memory.is_some()), quota.count(7))
+        };
+        assert_eq!(left_after(&mut quota, true), (true, 1), "connected");
+        quota.disconnected(7, at(0));
+        assert_eq!(left_after(&mut quota, false), (true, 1), "a client holds it");
+        drop(client);
+        assert_eq!(left_after(&mut quota, true), (false, 1), "the socket may be kept");
+        assert_eq!(quota.room(7, 1, |_| false), Room::Soon);
+        assert_eq!(left_after(&mut quota, false), (false, 0), "its interface is gone");
     }
 
     #[test]

@@ -53,6 +53,14 @@ pub(crate) fn peer_groups(socket: BorrowedFd<'_>) -> io::Result<Vec<u32>> {
     }
 }
 
+/// The process, user and group of the other end (`struct ucred` of `SO_PEERCRED`, unix(7)). The
+/// process is 0 where this PID namespace has no number for it.
+pub(crate) fn peer_credentials(socket: BorrowedFd<'_>) -> io::Result<[u32; 3]> {
+    let mut credentials = [0_u32; 3];
+    option(socket, libc::SO_PEERCRED, &mut credentials)?;
+    Ok(credentials)
+}
+
 /// Sets whether messages to a Unix socket may have descriptors. The connections of a listening
 /// socket inherit its value.
 pub(crate) fn pass_descriptors(socket: BorrowedFd<'_>, pass: bool) -> io::Result<()> {
@@ -115,6 +123,10 @@ mod tests {
         let here = namespace(left.as_fd()).unwrap();
         assert_eq!(namespace(right.as_fd()).unwrap(), here);
         assert_ne!(here, 0);
+        let [pid, uid, gid] = peer_credentials(left.as_fd()).unwrap();
+        assert_eq!(pid, std::process::id());
+        assert_eq!(uid, nix::unistd::geteuid().as_raw());
+        assert_eq!(gid, nix::unistd::getegid().as_raw());
         let mut groups = peer_groups(left.as_fd()).unwrap();
         let mut own: Vec<u32> =
             nix::unistd::getgroups().unwrap().into_iter().map(|gid| gid.as_raw()).collect();

@@ -2,10 +2,11 @@
 //! Records of the rules that this broker has asked devices for. A rule belongs to the device and
 //! outlives its process, so the next broker removes the rules of one that was killed.
 //!
-//! In: a rule that is about to be made. Out: a [`RuleRecord`], a file as long as it lives. The
-//! folder is beside the broker's socket, in a file system that ends with the machine's run, as
-//! rules do. Callers: `main.rs` once, `grants.rs` for each grant with a rule. Bounds: a file each
-//! grant; [`RECORDS_MAX`] records are read.
+//! In: a rule that is about to be made, and its holder. Out: a [`RuleRecord`], a file as long as it
+//! lives; a [`Recorded`], in which the rule goes before the record. The folder is beside the
+//! broker's socket, in a file system that ends with the machine's run, as rules do. Callers:
+//! `main.rs` once, `grants.rs` for each grant with a rule. Bounds: a file each grant;
+//! [`RECORDS_MAX`] records are read.
 
 use std::fs::{self, DirBuilder, File};
 use std::io;
@@ -28,6 +29,43 @@ pub(crate) struct RuleRecords {
 #[derive(Debug)]
 pub(crate) struct RuleRecord {
     path: PathBuf,
+}
+
+/// The holder of a rule, with the rule's record.
+#[derive(Debug)]
+pub(crate) struct Recorded<H> {
+    /// In front of the record, as the fields are dropped in this order.
+    holder: H,
+    record: Option<RuleRecord>,
+}
+
+impl<H> Recorded<H> {
+    /// `holder`, which may make the rule of `record`.
+    pub(crate) const fn new(holder: H, record: Option<RuleRecord>) -> Self {
+        Self { holder, record }
+    }
+
+    /// The holder.
+    pub(crate) const fn holder(&self) -> &H {
+        &self.holder
+    }
+
+    /// The holder.
+    pub(crate) const fn holder_mut(&mut self) -> &mut H {
+        &mut self.holder
+    }
+
+    /// Drops the record: the holder has made no rule.
+    pub(crate) fn forget_rule(&mut self) {
+        self.record = None;
+    }
+
+    /// What `change` makes of the holder, with the record.
+    pub(crate) fn map<T>(self, change: impl FnOnce(H) -> Option<T>) -> Option<Recorded<T>> {
+        let Self { holder, record } = self;
+        let holder = change(holder)?;
+        Some(Recorded { holder, record })
+    }
 }
 
 impl RuleRecords {
@@ -103,6 +141,7 @@ fn rule_of(name: &str) -> Option<SteeringRule> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::cell::Cell;
     use std::os::unix::fs::PermissionsExt as _;
 
     /// An empty folder, which is removed on drop.
@@ -154,6 +193,37 @@ mod tests {
         assert_eq!(open(&folder, true).1, rules);
         assert_eq!(open(&folder, true).1, []);
         assert_eq!(fs::read_dir(folder.0.join("socket.rules")).unwrap().count(), 0);
+    }
+
+    /// The holder of a rule, which looks for the record when the rule goes.
+    struct Holder<'a>(&'a Path, &'a Cell<u32>);
+
+    impl Drop for Holder<'_> {
+        fn drop(&mut self) {
+            assert!(self.0.exists(), "a broker that is killed now leaves no unrecorded rule");
+            self.1.set(self.1.get() + 1);
+        }
+    }
+
+    #[test]
+    fn a_record_lasts_longer_than_its_rule() {
+        let folder = Folder::new("order");
+        let (records, _) = open(&folder, true);
+        let rule = rule("198.18.0.1:7000", 0);
+        let path = folder.0.join("socket.rules").join(file_name(rule));
+        let dropped = Cell::new(0);
+        let recorded = || {
+            let record = Some(records.add(rule).unwrap());
+            Recorded::new(Holder(&path, &dropped), record)
+        };
+        drop(recorded());
+        assert!(!path.exists());
+        assert!(recorded().map(|_| None::<()>).is_none());
+        assert!(!path.exists());
+        let moved = recorded().map(Some).unwrap();
+        assert!(path.exists());
+        drop(moved);
+        assert_eq!((path.exists(), dropped.get()), (false, 3));
     }
 
     #[test]

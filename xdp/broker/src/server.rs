@@ -227,8 +227,12 @@ impl Server {
 
     fn admit(&mut self, stream: UnixStream) {
         let connection = ClientConnection::new(stream);
-        let Ok(user) = Credentials::of(&connection) else {
-            return self.close(u32::MAX, connection.shut_down());
+        let user = match Credentials::of(&connection) {
+            Ok(user) => user,
+            Err(error) => {
+                self.log.warn(None, &format!("read the credentials of a client: {error}"));
+                return self.close(u32::MAX, connection.shut_down());
+            }
         };
         let same = self.clients.iter().filter(|client| client.user.uid == user.uid).count();
         let reason = if self.banned.contains(&user.uid) {
@@ -311,13 +315,14 @@ impl Server {
         let Some(client) = self.clients.get_mut(number) else { return false };
         let user = client.user.clone();
         match self.grants.decide(&user, request, udp_socket, now()) {
-            Ok((lease, pending)) => {
-                let socket = lease.socket();
-                let (queue, mode) = (socket.queue(), lease.mode());
+            Ok((recorded, pending)) => {
+                let lease = recorded.holder();
+                let (socket, mode) = (lease.socket(), lease.mode());
+                let queue = socket.queue();
                 self.log.grant(&user, &format!("{pending} queue {queue}, {mode}"));
                 let reply = Reply {
                     status: Status::Granted { queue, mode, multi_buffer: socket.multi_buffer() },
-                    reason: pending.unsteered_reason(&lease).to_owned(),
+                    reason: pending.unsteered_reason(lease).to_owned(),
                 };
                 let descriptors = [socket.socket(), pending.memory(), pending.counters_page()];
                 let sent = client.connection.send(&reply, &descriptors);
@@ -325,7 +330,7 @@ impl Server {
                 if sent.is_err() {
                     return false;
                 }
-                client.granted = self.grants.granted(lease, pending);
+                client.granted = self.grants.granted(recorded, pending);
                 client.granted.is_some()
             }
             Err(GrantError::Busy(reason)) => {

@@ -2,8 +2,12 @@
 //! The broker and its clients in a network namespace: the provider, and clients made for the test.
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
+#[path = "broker/admission.rs"]
+mod admission;
 #[path = "../../tests/common/mod.rs"]
 mod common;
+#[path = "broker/former.rs"]
+mod former;
 #[path = "broker/hostile.rs"]
 mod hostile;
 #[path = "broker/routed.rs"]
@@ -53,6 +57,11 @@ struct Broker {
 
 impl Broker {
     fn start(hosts: &Hosts, policy: &str) -> Self {
+        Self::start_by(&[], hosts, policy)
+    }
+
+    /// As [`Self::start`], by `wrapper`, a program that starts another one.
+    fn start_by(wrapper: &[&str], hosts: &Hosts, policy: &str) -> Self {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let folder =
@@ -60,14 +69,16 @@ impl Broker {
         fs::create_dir_all(&folder).unwrap();
         fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).unwrap();
         fs::write(folder.join("policy.toml"), policy).unwrap();
-        let broker = Self { child: Self::spawn(hosts, &folder), folder };
+        let broker = Self { child: Self::spawn(wrapper, hosts, &folder), folder };
         eventually("the broker listens", || UnixStream::connect(broker.socket()).is_ok());
         broker
     }
 
-    fn spawn(hosts: &Hosts, folder: &Path) -> Child {
+    fn spawn(wrapper: &[&str], hosts: &Hosts, folder: &Path) -> Child {
         Command::new("ip")
-            .args(["netns", "exec", &hosts.names[0], "setpriv", "--inh-caps=-all"])
+            .args(["netns", "exec", &hosts.names[0]])
+            .args(wrapper)
+            .args(["setpriv", "--inh-caps=-all"])
             .arg("--bounding-set=-all,+net_raw,+ipc_lock,+bpf,+net_admin")
             .arg(env!("CARGO_BIN_EXE_xdp-broker"))
             .arg("--policy")

@@ -18,10 +18,12 @@ pub(crate) const TABLE_SIZE: u64 = 0x7fff_ffff;
 /// `RX_CLS_LOC_ANY`.
 pub(crate) const ANY_LOCATION: u32 = 0xffff_ffff;
 
-/// `ETHTOOL_GRXFH`; `ETHTOOL_GRXCLSRLCNT` and the four commands after it.
+/// `ETHTOOL_GRXFH`; `ETHTOOL_GRXRINGS`; `ETHTOOL_GRXCLSRLCNT` and the four commands after it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Command {
     HashFields = 0x29,
+    /// The number of receive queues, in the answer's `data`.
+    Queues = 0x2d,
     Count = 0x2e,
     Get = 0x2f,
     All = 0x30,

@@ -37,8 +37,9 @@ int main(void)
     struct ethtool_rxnfc fields;
     struct ethtool_rxfh hash;
     const unsigned char *byte = (const void *)&hash;
-    printf("%d %d %d %d %d %d %x\n", ETHTOOL_GRXFH, ETHTOOL_GRXCLSRLCNT, ETHTOOL_GRXCLSRULE,
-           ETHTOOL_GRXCLSRLALL, ETHTOOL_SRXCLSRLDEL, ETHTOOL_SRXCLSRLINS, SIOCETHTOOL);
+    printf("%d %d %d %d %d %d %d %x\n", ETHTOOL_GRXFH, ETHTOOL_GRXRINGS, ETHTOOL_GRXCLSRLCNT,
+           ETHTOOL_GRXCLSRULE, ETHTOOL_GRXCLSRLALL, ETHTOOL_SRXCLSRLDEL, ETHTOOL_SRXCLSRLINS,
+           SIOCETHTOOL);
     printf("%lu %lu %lu\n", (unsigned long)RX_CLS_LOC_SPECIAL, (unsigned long)RX_CLS_LOC_ANY,
            (unsigned long)sizeof(four));
     memset(&four, 0, sizeof(four));
@@ -101,6 +102,7 @@ fn the_bytes_are_those_of_the_kernels_header() {
     six.set_count(9);
     let commands = [
         Command::HashFields,
+        Command::Queues,
         Command::Count,
         Command::Get,
         Command::All,

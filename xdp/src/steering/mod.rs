@@ -124,7 +124,7 @@ fn insert(device: &impl Device, mut rule: FlowSpec) -> io::Result<FlowSpec> {
     let location = if request.data & SPECIAL_LOCATIONS != 0 {
         ANY_LOCATION
     } else {
-        free_location(device, request.count())?
+        free_location(device, request.count(), rule.queue())?
     };
     rule.set_location(location);
     let mut request = RuleRequest::about_rule(Command::Insert, rule);
@@ -132,15 +132,31 @@ fn insert(device: &impl Device, mut rule: FlowSpec) -> io::Result<FlowSpec> {
     Ok(request.rule)
 }
 
-/// The last free location of a table with `count` rules. The first match counts, so foreign rules
-/// come before ours.
-fn free_location(device: &impl Device, count: u32) -> io::Result<u32> {
+/// A free location for a rule that names `queue`, in a table with `count` rules. The first match
+/// counts, so foreign rules come before ours: the search begins at the end.
+///
+/// Another process may search at the same time, and the later rule in a location replaces the
+/// earlier one. So each queue has locations of its own, in turns from the end, and the process that
+/// has the queue's only `AF_XDP` socket searches there. Where none of them is free it takes any.
+fn free_location(device: &impl Device, count: u32, queue: u64) -> io::Result<u32> {
     let full = || io::Error::from(Errno::ENOSPC);
+    let queues = queue_count(device);
     let request = locations(device, count)?;
     let size = u32::try_from(request.data & TABLE_SIZE).unwrap_or(u32::MAX);
     let used = request.locations();
-    // bound: one round more than there are rules.
-    (0..size).rev().find(|location| !used.contains(location)).ok_or_else(full)
+    let is_free = |place: &u32| !used.contains(&(size - 1 - place));
+    let first = u32::try_from(queue % u64::from(queues)).unwrap_or(0);
+    // bound: one round more than there are rules, twice.
+    let own = (first..size).step_by(queues as usize).find(is_free);
+    let place = own.or_else(|| (0..size).find(is_free)).ok_or_else(full)?;
+    Ok(size - 1 - place)
+}
+
+/// The number of the device's receive queues; 1 if it does not report it.
+fn queue_count(device: &impl Device) -> u32 {
+    let mut request = RuleRequest::new(Command::Queues);
+    let count = device.call(&mut request).map_or(1, |()| request.data);
+    u32::try_from(count).unwrap_or(u32::MAX).max(1)
 }
 
 /// The answer with the locations of `count` rules.

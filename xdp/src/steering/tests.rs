@@ -14,13 +14,14 @@ use crate::ethtool::hash::HashRequest;
 struct Table {
     /// Whether the device chooses locations itself.
     chooses: bool,
+    queues: u64,
     size: u32,
     rules: RefCell<BTreeMap<u32, FlowSpec>>,
 }
 
 impl Table {
     fn new(chooses: bool, size: u32) -> Self {
-        Self { chooses, size, rules: RefCell::default() }
+        Self { chooses, queues: 4, size, rules: RefCell::default() }
     }
 
     fn locations(&self) -> Vec<u32> {
@@ -34,6 +35,8 @@ impl Device for Table {
         let command = u32::from_ne_bytes(request.as_bytes()[..4].try_into().unwrap());
         let location = request.rule.location();
         match command {
+            0x2d if self.queues == 0 => return Err(Errno::EOPNOTSUPP.into()),
+            0x2d => request.data = self.queues,
             0x2e => {
                 request.set_count(rules.len().try_into().unwrap());
                 request.data = u64::from(self.size);
@@ -74,7 +77,7 @@ fn a_rule_comes_and_goes() {
         let device = Table::new(chooses, 8);
         let first = insert(&device, rule(7000)).unwrap();
         let second = insert(&device, rule(7001)).unwrap();
-        let expected = if chooses { [0, 1] } else { [7, 6] };
+        let expected = if chooses { [0, 1] } else { [4, 0] };
         assert_eq!([first.location(), second.location()], expected);
         remove(&device, &first).unwrap();
         assert_eq!(device.locations(), [expected[1]]);
@@ -89,7 +92,7 @@ fn a_rule_of_another_program_is_neither_replaced_nor_removed() {
     let device = Table::new(false, 2);
     let ours = insert(&device, rule(7000)).unwrap();
     // Another program put a rule into this location.
-    device.rules.borrow_mut().insert(1, rule(8000));
+    device.rules.borrow_mut().insert(ours.location(), rule(8000));
     remove(&device, &ours).unwrap();
     assert_eq!(device.locations(), [1]);
     insert(&device, rule(7000)).unwrap();
@@ -98,20 +101,43 @@ fn a_rule_of_another_program_is_neither_replaced_nor_removed() {
     assert_eq!(device.locations(), [0, 1]);
 }
 
+/// Each finds its location before another one inserts its rule there.
+#[test]
+fn rules_of_processes_that_start_together_do_not_replace_each_other() {
+    let device = Table::new(false, 8);
+    let on_queue = |queue| FlowSpec::new(SocketAddr::from(([198, 18, 0, 1], 7)), queue);
+    for queue in [0, 3] {
+        insert(&device, on_queue(queue)).unwrap();
+    }
+    assert_eq!(device.locations(), [4, 7]);
+    let found = [0, 1, 2, 3].map(|queue| free_location(&device, 2, queue).unwrap());
+    assert_eq!(found, [3, 6, 5, 0]);
+    // Where a queue has no free location left, it takes one of another queue.
+    insert(&device, on_queue(0)).unwrap();
+    assert_eq!(free_location(&device, 3, 0).unwrap(), 6);
+}
+
+#[test]
+fn a_device_that_reports_no_number_of_queues_has_rules_all_the_same() {
+    let device = Table { queues: 0, ..Table::new(false, 8) };
+    assert_eq!(insert(&device, rule(7000)).unwrap().location(), 7);
+    assert_eq!(insert(&device, rule(7001)).unwrap().location(), 6);
+}
+
 #[test]
 fn the_rules_of_a_killed_process_are_found_in_any_location() {
     let device = Table::new(false, 8);
     let ours = insert(&device, rule(7000)).unwrap();
     insert(&device, rule(7001)).unwrap();
     let another_queue = FlowSpec::new(SocketAddr::from(([198, 18, 0, 1], 7000)), 4);
-    for (location, rule) in [(0, another_queue), (3, ours)] {
+    for (location, rule) in [(2, another_queue), (3, ours)] {
         let mut moved = rule;
         moved.set_location(location);
         device.rules.borrow_mut().insert(location, moved);
     }
-    assert_eq!(device.locations(), [0, 3, 6, 7]);
+    assert_eq!(device.locations(), [0, 2, 3, 4]);
     assert_eq!(remove_all(&device, rule(7000)).unwrap(), 2);
-    assert_eq!(device.locations(), [0, 6]);
+    assert_eq!(device.locations(), [0, 2]);
     assert_eq!(remove_all(&device, rule(7000)).unwrap(), 0);
 }
 
@@ -119,7 +145,7 @@ fn the_rules_of_a_killed_process_are_found_in_any_location() {
 fn more_rules_than_are_read_are_a_full_table() {
     let device = Table::new(false, 8);
     let most = u32::try_from(RULES_MAX).unwrap();
-    assert!(free_location(&device, most + 1).is_err());
+    assert!(free_location(&device, most + 1, 3).is_err());
     let mut request = RuleRequest::new(Command::All);
     request.set_count(most + 1);
     let loopback = EthtoolInterface::open(1).unwrap();

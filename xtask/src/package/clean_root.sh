@@ -215,7 +215,7 @@ ip link set ofi1 up
 cp $root/etc/xdp-broker.toml $work/policy
 printf '[[allow]]\nusers = [65534]\ninterfaces = ["ofi0"]\n' >$root/etc/xdp-broker.toml
 check "the broker's unit is hardened (2.0 at most)" exposure 20 /lib/systemd/system/xdp-broker.service
-check "xdp-top's unit is hardened (1.0 at most)" exposure 10 /lib/systemd/system/xdp-top.service
+check "xdp-top's unit is hardened (1.1 at most)" exposure 11 /lib/systemd/system/xdp-top.service
 check "the check of exposure can fail" unsafe_unit
 check "the broker works with all of its unit" under_systemd
 rm -rf $root/run/systemd $root/run/xdp-broker

@@ -191,6 +191,49 @@ mod tests {
         assert_eq!(place(Format::Tar), format!("lib/libfabric/{PROVIDER_FILE}"));
     }
 
+    /// The programs that units start and manuals that they name, without the leading slash.
+    fn named_in_units(units: &Path) -> Vec<String> {
+        let mut named = Vec::new();
+        for unit in fs::read_dir(units).unwrap() {
+            let text = fs::read_to_string(unit.unwrap().path()).unwrap();
+            for line in text.lines() {
+                let start = ["ExecStart=/", "Documentation=file:/"];
+                let Some(rest) = start.iter().find_map(|start| line.strip_prefix(start)) else {
+                    continue;
+                };
+                named.extend(rest.split(' ').next().map(str::to_owned));
+            }
+        }
+        named
+    }
+
+    #[test]
+    fn the_units_of_each_package_name_files_that_it_has() {
+        let base = std::env::temp_dir().join(format!("ofi-layout-{}", std::process::id()));
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let none = String::new;
+        let origin = Origin { seconds: none(), date: none(), maintainer: none() };
+        let sources =
+            Sources { root, folder: base.clone(), generated: base.join("generated"), origin };
+        fs::create_dir_all(&sources.generated).unwrap();
+        for format in [Format::Deb, Format::Rpm, Format::Tar] {
+            for (name, _) in generated(format) {
+                fs::write(sources.generated.join(name), "").unwrap();
+            }
+            // The archive is unpacked in /usr/local, the others in /.
+            let tree = base.join(format.name());
+            let unpacked =
+                if format == Format::Tar { tree.join("usr/local") } else { tree.clone() };
+            lay_out(&sources, format, &unpacked).unwrap();
+            let named = named_in_units(&unpacked.join(format.prefix()).join(UNITS));
+            assert_eq!(named.len(), 4, "{format:?}: {named:?}");
+            for file in named {
+                assert!(tree.join(&file).is_file(), "{format:?}: {file}");
+            }
+        }
+        fs::remove_dir_all(&base).unwrap();
+    }
+
     #[test]
     fn files_of_the_tree_exist_and_no_two_go_to_one_place() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");

@@ -52,7 +52,7 @@ fn root_a_broker_that_starts_ends_the_records_of_a_killed_one() {
     let interface = request(&hosts, None).interface;
     let record = format!("{interface} 0 {}:7000", V4[0]);
     fs::write(broker.folder.join("socket.rules").join(record), "").unwrap();
-    broker.child = Broker::spawn(&hosts, &broker.folder);
+    broker.child = Broker::spawn(&[], &hosts, &broker.folder);
     eventually("the record is gone", || records(&broker).is_empty());
     eventually("the broker listens", || broker.log().contains("listening at"));
     broker.signal(Signal::SIGTERM);

@@ -13,7 +13,9 @@ use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::neighbour::{
     NeighbourAddress, NeighbourAttribute, NeighbourMessage, NeighbourState,
 };
-use netlink_packet_route::route::{RouteAddress, RouteAttribute, RouteMessage, RouteType};
+use netlink_packet_route::route::{
+    RouteAddress, RouteAttribute, RouteMessage, RouteType, RouteVia,
+};
 
 use crate::host::netlink::{Netlink, family};
 
@@ -54,6 +56,10 @@ pub(crate) fn ask(
             RouteAttribute::Oif(index) => interface = Some(*index),
             RouteAttribute::Gateway(RouteAddress::Inet(gateway)) => next_hop = (*gateway).into(),
             RouteAttribute::Gateway(RouteAddress::Inet6(gateway)) => next_hop = (*gateway).into(),
+            // A gateway of the other family, as of IPv4 over IPv6 (RFC 8950).
+            RouteAttribute::Via(RouteVia::Inet(gateway)) => next_hop = (*gateway).into(),
+            RouteAttribute::Via(RouteVia::Inet6(gateway)) => next_hop = (*gateway).into(),
+            RouteAttribute::Via(_) => plain = false,
             RouteAttribute::EncapType(_) | RouteAttribute::Encap(_) => plain = false,
             _ => {}
         }
