@@ -20,8 +20,8 @@ const LEFT_PART: u32 = 4;
 
 impl CongestionWindow {
     /// Whether a reduction for the delay drains the queue: it is the first one after the start, or
-    /// the first in a row that finds a long queue, some time after the last drain. Where the hosts' waits are most of the round
-    /// trip, the drain would take too long.
+    /// the first in a row that finds a long queue, some time after the last drain. Where the hosts'
+    /// waits are most of the round trip, the drain would take too long.
     pub(super) fn is_to_drain(&self, rtt: &Rtt, now: Tick) -> bool {
         if self.signs.intersects(Signs::MARKED | Signs::STARTING | Signs::COMPETING) {
             return false;
