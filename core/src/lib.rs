@@ -44,6 +44,7 @@ pub use api::error::{ConfigError, PeersFull, PostError, RegionError, Unknown};
 pub use api::id::{Context, OpId, PeerId, RecvId, RegionId, SharedRecvId, UnexpectedId};
 pub use api::limits::{ATOMIC_LEN_MAX, MESSAGE_LEN_MAX, PIECED_LEN_MAX, RENDEZVOUS_READ_LEN_MAX};
 pub use api::link::LinkState;
+pub use api::link_share::{LinkShare, LinkShares};
 pub use api::matching::TagMatch;
 pub use api::memory::{AtomicAccess, Gather, Memory, Placement, Source, Target, UnmatchedMessage};
 pub use api::port::{

@@ -159,3 +159,49 @@ fn a_multi_receive_buffer_comes_behind_the_receives_that_search() {
     assert!(ended[2..].iter().all(|&context| context == 2), "{ended:?}");
     assert_eq!(ended.len(), 6, "the buffer has room for four");
 }
+
+/// A receive that walks past messages which wait for a slice of a buffer of `len` bytes. Its
+/// context is 9, and that of the buffer 1. Node 1 is not polled.
+fn walk_past_waiting_messages(len: usize, tag: u64) -> World {
+    const WAITING: u64 = 600;
+    let unexpected = [2 * WAITING as u32, 0, 0, 0];
+    let config = Config { unexpected, slices: 1, sends: 1024, ..small() };
+    let mut world = World::new(2, 6, &config, Faults::NONE);
+    world.set_unpolled(1, true);
+    let all = Some(TagMatch { tag: 0, ignore: !0 });
+    world.multi_recv(1, (len, 8), |r| (r.context, r.tag) = (Context(1), all)).unwrap();
+    for tag in 0..=WAITING {
+        send(&mut world, tag, tag.to_le_bytes().to_vec());
+    }
+    world.run(SECOND);
+    assert_eq!(u64::from(world.nodes[1].engine.stored_messages()), WAITING);
+    // Other kinds take the views. They find nothing.
+    for kind in 0..4 {
+        recv(&mut world, 20 + kind, of_kind(kind, u64::MAX >> 32));
+        while world.nodes[1].engine.has_searches() {
+            world.drive(1, Budget::PROGRESS);
+        }
+    }
+    recv(&mut world, 9, of_kind(9, tag));
+    assert!(world.nodes[1].engine.has_searches(), "it walks");
+    world
+}
+
+#[test]
+fn a_search_finds_messages_that_a_cancelled_buffer_gives_up() {
+    let mut world = walk_past_waiting_messages(1 << 10, 1);
+    assert!(world.nodes[1].engine.cancel(Context(1)));
+    world.set_unpolled(1, false);
+    world.run(SECOND);
+    assert!(ends(&mut world).contains(&9));
+    assert_eq!(world.received(1, 9), 1u64.to_le_bytes());
+}
+
+#[test]
+fn a_search_finds_messages_that_a_full_buffer_gives_up() {
+    let mut world = walk_past_waiting_messages(16, 2);
+    world.set_unpolled(1, false);
+    world.run(SECOND);
+    assert!(ends(&mut world).contains(&9));
+    assert_eq!(world.received(1, 9), 2u64.to_le_bytes());
+}

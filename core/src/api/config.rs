@@ -2,6 +2,7 @@
 //! Configuration of an engine: its capacities, its times and its ordering guarantees.
 
 use super::limits::{ATOMIC_LEN_MAX, WRITES_WITH_DATA_MAX};
+use super::link_share::LinkShares;
 use crate::collections::time::PEER_TIMEOUT_MAX;
 use crate::{ConfigError, OpId, PeerId, RecvId, RegionId, UnexpectedId};
 use core::time::Duration;
@@ -103,6 +104,8 @@ pub struct Config {
     /// Whether only peers that the application has named may open a connection: the engine of a
     /// connected endpoint (`FI_EP_MSG`).
     pub named_peers_only: bool,
+    /// The slots of each connected endpoint, where an engine has several of them.
+    pub links: LinkShares,
     /// Whether the engine carries datagrams (`FI_EP_DGRAM`): packets are the application's bytes,
     /// and there are no connections.
     pub datagrams: bool,
@@ -148,6 +151,7 @@ impl Config {
             order: Order::empty(),
             rma_events: false,
             named_peers_only: false,
+            links: LinkShares::NONE,
             datagrams: false,
             name_port: 0,
             congestion: Congestion::Delay,
@@ -227,6 +231,9 @@ impl Config {
         }
         if self.events < EVENTS_MIN || sum(&self.receives()) >= u64::from(RecvId::SLOTS_MAX) {
             return Err(ConfigError::Capacity("events"));
+        }
+        if self.links.least_kept() == 0 || self.links.events.kept < EVENTS_MIN {
+            return Err(ConfigError::Capacity("links"));
         }
         if self.responders < self.connections {
             return Err(ConfigError::Capacity("responders"));

@@ -15,6 +15,7 @@ pub(crate) mod hosts;
 pub(crate) mod id;
 pub(crate) mod limits;
 pub(crate) mod link;
+pub(crate) mod link_share;
 pub(crate) mod matching;
 pub(crate) mod memory;
 pub(crate) mod port;

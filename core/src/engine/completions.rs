@@ -4,13 +4,15 @@
 //! not poll runs out of slots to post with.
 
 mod groups;
+mod release;
 
 use crate::api::completion_group::PerGroup;
 use crate::api::hosts::{Host, HostSlots};
 use crate::collections::list::{Links, List};
 use crate::collections::slab::SlotIndex;
+use crate::engine::link_slots::LinkSlots;
 use crate::engine::violation::length;
-use crate::peer::operation::{Deferred, OpPool, POSTED, RECVS, RecvKind, RecvPool};
+use crate::peer::operation::{Deferred, OpPool, RecvKind, RecvPool};
 use crate::peer::queue::Queue;
 use crate::peer::slots::{OpSlot, RecvSlot};
 use crate::{
@@ -22,7 +24,7 @@ use core::hash::{Hash, Hasher};
 ///
 /// The lists run through the slots of the operations. The callers bring the pools.
 #[derive(Debug, Default)]
-pub(super) struct Completions {
+pub(super) struct Completions<'s> {
     /// Finished operations of the initiator, to be polled.
     sends: List<OpSlot>,
     /// Finished receives and remote writes, to be polled.
@@ -38,9 +40,28 @@ pub(super) struct Completions {
     group_sends: PerGroup<List<OpSlot>>,
     /// Finished receives and remote writes that were sorted.
     group_recvs: PerGroup<List<RecvSlot>>,
+    /// The slots of each connected endpoint.
+    link_slots: LinkSlots<'s>,
 }
 
-impl Completions {
+impl<'s> Completions<'s> {
+    /// Nothing has ended. `link_slots` has the shares of connected endpoints.
+    pub(super) fn new(link_slots: LinkSlots<'s>) -> Self {
+        Self { link_slots, ..Self::default() }
+    }
+
+    /// The slots of each connected endpoint.
+    #[inline(always)]
+    pub(super) const fn link_slots(&self) -> &LinkSlots<'s> {
+        &self.link_slots
+    }
+
+    /// See [`Self::links`].
+    #[inline(always)]
+    pub(super) const fn link_slots_mut(&mut self) -> &mut LinkSlots<'s> {
+        &mut self.link_slots
+    }
+
     /// Whether an unnamed peer may have another event of a remote write, where `free` slots are
     /// left.
     pub(super) fn has_event_share(&mut self, host: Option<Host>, free: u32) -> bool {
@@ -52,14 +73,6 @@ impl Completions {
         if let Some(host) = host {
             self.event_hosts.taken(host, 1);
         }
-    }
-
-    /// Frees a receive or an event.
-    pub(super) fn release_recv(&mut self, recvs: &mut RecvPool<'_>, slot: RecvSlot) {
-        if let RecvKind::Event(Some(host)) = recvs[slot].kind {
-            self.event_hosts.given_back(host, 1);
-        }
-        recvs.release(slot);
     }
 
     /// The operations that have ended so far.
@@ -147,7 +160,7 @@ impl Completions {
         // bound: finished operations
         while let Some(slot) = self.sends.pop_front(ops) {
             if ops[slot].peer == peer {
-                ops.release(slot);
+                self.release_send(ops, slot);
             } else {
                 kept.push_back(ops, slot);
             }
@@ -205,7 +218,7 @@ impl Completions {
         if op.deferred.signals(success) {
             self.sends.push_back(ops, slot);
         } else {
-            ops.release(slot);
+            self.release_send(ops, slot);
         }
         Some((DeferredId::Op(id), success))
     }
@@ -222,7 +235,7 @@ impl Completions {
         if op.deferred.signals(success) {
             self.recvs.push_back(recvs, slot);
         } else {
-            recvs.release(slot);
+            self.release_recv(recvs, slot);
         }
         Some((DeferredId::Recv(id), success))
     }
@@ -272,7 +285,7 @@ impl Completions {
             ends_buffer: false,
             outcome: op.outcome,
         };
-        ops.release_in(POSTED, slot);
+        self.release_send(ops, slot);
         Some(completion)
     }
 
@@ -306,7 +319,7 @@ impl Completions {
             outcome: Ok(()),
         };
         debug_assert_eq!(completion, self.recv_completion(recvs, slot));
-        recvs.release_in(RECVS, slot);
+        self.release_usual(recvs, slot);
         Some(completion)
     }
 
@@ -411,7 +424,7 @@ impl Completions {
     fn finish_suppressed_send(&mut self, ops: &mut OpPool<'_>, slot: OpSlot) {
         let op = &ops[slot];
         match (op.deferred, op.outcome) {
-            (Deferred::No, Ok(())) => ops.release(slot),
+            (Deferred::No, Ok(())) => self.release_send(ops, slot),
             (Deferred::No, Err(_)) => self.sends.push_back(ops, slot),
             (deferred, outcome) => self.finish_deferred_send(ops, slot, deferred, outcome),
         }
@@ -437,7 +450,7 @@ impl Completions {
     fn finish_suppressed_recv(&mut self, recvs: &mut RecvPool<'_>, slot: RecvSlot) {
         let op = &recvs[slot];
         match (op.deferred, op.outcome) {
-            (Deferred::No, Ok(())) => recvs.release(slot),
+            (Deferred::No, Ok(())) => self.release_recv(recvs, slot),
             (Deferred::No, Err(_)) => self.recvs.push_back(recvs, slot),
             (deferred, outcome) => self.finish_deferred_recv(recvs, slot, deferred, outcome),
         }
@@ -470,11 +483,11 @@ impl Completions {
         if part.request.signal || part.outcome.is_err() || (last && !cancelled) {
             self.recvs.push_back(recvs, slot);
         } else {
-            recvs.release(slot);
+            self.release_recv(recvs, slot);
         }
         match (last, cancelled) {
             (true, true) => self.finish_recv(recvs, of),
-            (true, false) => recvs.release(of),
+            (true, false) => self.release_recv(recvs, of),
             _ => {}
         }
     }

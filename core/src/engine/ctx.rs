@@ -44,7 +44,7 @@ pub(super) struct Ctx<'s> {
     /// Pages of wide receive windows.
     pub(super) bits: BitsPool<'s>,
     pub(super) timers: Timers<'s>,
-    pub(super) completions: Completions,
+    pub(super) completions: Completions<'s>,
     pub(super) stats: Stats,
     pub(super) secret: Secret,
     /// Whether the parts of a message or a response cover it.

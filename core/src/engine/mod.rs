@@ -10,7 +10,7 @@
 //! | `Matcher` | posted receives, stored messages, messages that are arriving | `matching/` |
 //! | `RmaTarget` | memory regions | `rma/` |
 //! | `Pieces` | packets that arrive in pieces | `receive/pieces.rs` |
-//! | `Completions` | finished operations, counters | `completions.rs` |
+//! | `Completions` | finished operations, counters; shares of connected endpoints | `completions.rs` |
 //! | `Timers` | the clock, one timer for each connection | `timers.rs` |
 //!
 //! A component has private fields, and takes the siblings that it needs as `&mut` arguments. `Ctx`
@@ -23,7 +23,7 @@
 //! |---|---|---|
 //! | A. construct, query | `new`, `poll_at`, `stats`, `has_*`, `wants_transmit` | `mod.rs` |
 //! | B. control | `insert_peer`, `take_newcomer`, `remove_peer`, `find`, `peer_address`, `peer_name`, `register_region`, `deregister_region`, `close` | `mod.rs` |
-//! | connected endpoints | `insert_connected`, `open_connection`, `connect`, `poll_link`, `link`, `cancel_on`, `cancel_from` | `operations.rs` |
+//! | connected endpoints | `insert_connected`, `open_connection`, `connect`, `end_connected`, `poll_link`, `link`, `cancel_on`, `cancel_from` | `operations.rs` |
 //! | C. post | `post_send`, `post_matched_send`, `post_datagram`, `post_write`, `post_read`, `post_atomic`, `post_recv`, `cancel`; `post_multi_recv`, `resume_matching`; `peek`, `post_claimed`, `discard_claimed`; `post_shared`, `stored_len`, `post_cancelled` | `operations.rs` |
 //! | D. packets in | `arrivals`, `Arrivals::ingest`, `ingest`, `ingest_datagram` | `receive/ingest.rs` |
 //! | E. time | `awake`, `end_poll`, `advance`, `uncork` | `mod.rs` |
@@ -45,6 +45,7 @@ mod completions;
 mod connect;
 mod ctx;
 mod ending;
+pub(crate) mod link_slots;
 mod matching;
 mod operations;
 mod receive;
@@ -71,9 +72,10 @@ use crate::engine::advance::fire;
 use crate::engine::completions::Completions;
 use crate::engine::connect::ConnectionTable;
 use crate::engine::connect::evict::{EVICT_STEPS, evict_peer};
-use crate::engine::connect::teardown::{end_all, end_connection, notify_close, transmit_stateless};
+use crate::engine::connect::teardown::{end_all, transmit_stateless};
 use crate::engine::ctx::Ctx;
 use crate::engine::ending::Ending;
+use crate::engine::link_slots::LinkSlots;
 use crate::engine::matching::Matcher;
 use crate::engine::matching::stored::StoredQueue;
 use crate::engine::matching::unexpected::UnexpectedPool;
@@ -89,9 +91,9 @@ use crate::peer::window::BitsPool;
 use crate::peer::{Silence, Standing};
 use crate::wire::{PACKET_LEN_MIN, PIECED_LEN_MAX};
 use crate::{
-    Config, ConfigError, Destination, Instant, Memory, OpCounters, OpError, PathAdvice,
-    PeerAddress, PeerId, PeersFull, PortLimits, RegionError, RegionId, Stats, Storage,
-    TargetCounters, Transmit, Unknown,
+    Config, ConfigError, Destination, Instant, Memory, OpCounters, PathAdvice, PeerAddress, PeerId,
+    PeersFull, PortLimits, RegionError, RegionId, Stats, Storage, TargetCounters, Transmit,
+    Unknown,
 };
 
 /// One endpoint's protocol state. See the module's documentation for the order of calls.
@@ -162,7 +164,7 @@ impl<'s> Engine<'s> {
                 table,
                 bits: BitsPool::new(storage.bits),
                 timers: Timers::new(storage.timers, storage.watches, silence),
-                completions: Completions::default(),
+                completions: Completions::new(LinkSlots::new(storage.link_slots, &config.links)),
                 stats: Stats::default(),
                 secret,
                 coverage,
@@ -295,12 +297,8 @@ impl Engine<'_> {
     /// # Errors
     /// [`Unknown`] when there is no such peer.
     pub fn remove_peer(&mut self, peer: PeerId) -> Result<(), Unknown> {
-        let Self { cx, sender, matcher, .. } = self;
-        let slot = cx.table.peer_slot(peer).ok_or(Unknown)?;
-        notify_close(cx, slot);
-        end_connection(cx, sender, matcher, slot, OpError::Closed);
-        end_all(cx, sender, matcher);
-        cx.table.forget(slot, cx.timers.tick());
+        let slot = self.end_peer(peer)?;
+        self.cx.table.forget(slot, self.cx.timers.tick());
         Ok(())
     }
 

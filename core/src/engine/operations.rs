@@ -5,12 +5,13 @@
 //! operations end. Each method passes its call to the component that has the state.
 
 use crate::engine::Engine;
-use crate::engine::connect::teardown::end_some;
+use crate::engine::connect::teardown::{end_all, end_connection, end_some, notify_close};
 use crate::peer::Standing;
+use crate::peer::slots::PeerSlot;
 use crate::{
     AtomicRequest, Completion, CompletionGroup, Context, DeferredId, Instant, LinkState, Memory,
     OpError, OpId, Peek, PeerAddress, PeerId, PeersFull, PostError, ReadRequest, RecvId,
-    RecvRequest, SendRequest, UnstartedOp, WriteRequest,
+    RecvRequest, SendRequest, Unknown, UnstartedOp, WriteRequest,
 };
 
 // C. Operations of the initiator.
@@ -131,6 +132,13 @@ impl Engine<'_> {
     #[inline]
     pub fn free_operations(&self) -> u32 {
         self.sender.free_operations()
+    }
+
+    /// How many more operations can be posted with the peer of a connected endpoint
+    /// ([`Config::links`](crate::Config::links)).
+    #[must_use]
+    pub fn operations_left(&self, peer: PeerId) -> u32 {
+        self.sender.operations_left(&self.cx.completions, peer)
     }
 }
 
@@ -277,6 +285,13 @@ impl Engine<'_> {
         self.matcher.free_receives()
     }
 
+    /// How many more receives can be posted that name the peer of a connected endpoint
+    /// ([`Config::links`](crate::Config::links)).
+    #[must_use]
+    pub fn receives_left(&self, peer: PeerId) -> u32 {
+        self.matcher.receives_left(&self.cx.completions, peer)
+    }
+
     /// Cancels the oldest receive with this context that has matched nothing yet; it completes with
     /// [`OpError::Cancelled`]. Returns whether there was one. A
     /// multi-receive buffer ends with the last message that it has matched. Sends are not
@@ -318,7 +333,30 @@ impl Engine<'_> {
     pub fn insert_connected(&mut self) -> Result<PeerId, PeersFull> {
         let slot = self.cx.add_peer(PeerAddress::NONE)?;
         self.cx.table.set_standing(slot, Standing::Named);
-        Ok(self.cx.table.peer_id(slot))
+        let peer = self.cx.table.peer_id(slot);
+        self.cx.completions.link_slots_mut().add(peer);
+        Ok(peer)
+    }
+
+    /// Ends the connection of a peer of [`Self::insert_connected`], and notifies the other side, as
+    /// [`Self::remove_peer`] does. The identifier names no other peer before it is removed.
+    ///
+    /// # Errors
+    /// [`Unknown`] when there is no such peer.
+    pub fn end_connected(&mut self, peer: PeerId) -> Result<(), Unknown> {
+        let slot = self.end_peer(peer)?;
+        self.cx.table.unname_peer(slot);
+        Ok(())
+    }
+
+    /// Ends the connection of a peer, and all that depends on it.
+    pub(super) fn end_peer(&mut self, peer: PeerId) -> Result<PeerSlot, Unknown> {
+        let Self { cx, sender, matcher, .. } = self;
+        let slot = cx.table.peer_slot(peer).ok_or(Unknown)?;
+        notify_close(cx, slot);
+        end_connection(cx, sender, matcher, slot, OpError::Closed);
+        end_all(cx, sender, matcher);
+        Ok(slot)
     }
 
     /// Opens the connection to a peer before the first operation needs it (`fi_connect(3)`). An

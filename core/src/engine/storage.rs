@@ -16,6 +16,7 @@ use crate::collections::list::List;
 use crate::collections::slab::Slot;
 use crate::collections::slots::Slots;
 use crate::collections::wheel::TimerSlot;
+use crate::engine::link_slots::LinkEntry;
 use crate::engine::matching::stored::TABLES;
 use crate::engine::receive::pieces::Pieced;
 use crate::engine::rma::region::Region;
@@ -154,6 +155,8 @@ storage! { config;
         index: u32 = zeroed((count(config.peers) * 2).next_power_of_two());
         /// The port that each peer is known by, if it is not that of its address; else 0.
         names: u16 = zeroed(count(config.peers));
+        /// The slots of each connected endpoint in the pools that all share.
+        link_slots: LinkEntry = filled(links(config));
         /// Timers of the connections.
         timers: TimerSlot = filled(count(config.connections));
         /// The watch over what the peer of each connection owes.
@@ -178,4 +181,9 @@ const fn count(capacity: u32) -> usize {
 
 fn total(capacities: &[u32]) -> usize {
     capacities.iter().map(|&capacity| count(capacity)).sum()
+}
+
+/// The entries for connected endpoints: one for each peer.
+const fn links(config: &Config) -> usize {
+    if config.named_peers_only { count(config.peers) } else { 0 }
 }

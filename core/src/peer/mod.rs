@@ -180,11 +180,6 @@ impl Peer {
         self.standing
     }
 
-    /// Its host, unless it is named.
-    pub(crate) fn unnamed_host(&self) -> Option<Host> {
-        (self.standing != Standing::Named).then_some(self.host)
-    }
-
     pub(crate) fn set_standing(&mut self, standing: Standing) {
         self.standing = standing;
     }

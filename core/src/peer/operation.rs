@@ -298,7 +298,7 @@ pub(crate) enum RecvKind {
         /// Its end releases the buffer to the application.
         last: bool,
     },
-    /// The event of a remote write, and the host of an unnamed peer.
+    /// The event of a remote write, and the host, where its peers have a share together.
     Event(Option<Host>),
 }
 
@@ -425,7 +425,7 @@ pub(crate) struct Unexpected {
     pub(crate) peer: PeerId,
     /// The number of the connection that brought it.
     pub(crate) epoch: u16,
-    /// The host of an unnamed peer.
+    /// The host, where its peers have a share together.
     pub(crate) host: Option<Host>,
     pub(crate) envelope: Envelope,
     /// All of it has arrived.

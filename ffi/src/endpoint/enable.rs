@@ -11,6 +11,7 @@ use std::sync::Arc;
 use ofi_xdp_core::{CompletionGroup, Config};
 
 use super::bind::{Bindings, BoundCntr, BoundCq, NeededQueues, policy};
+use super::capacities::{carry_datagrams, serve_connections, transmit_only};
 use super::shared_tx::SharedTx;
 use super::{Enabled, Endpoint, PEERS, open_port};
 use crate::objects::cntr::Cntr;
@@ -28,12 +29,6 @@ use crate::sys::{param, reserve};
 
 /// Largest peer table, whatever the address vector was opened for.
 const PEERS_MAX: u32 = 1 << 20;
-/// Slots for the one peer of a connected endpoint, and for packets to a former one.
-const PEERS_CONNECTED: u32 = 4;
-/// Slots for the peers of endpoints that were closed a moment ago, on a shared runtime.
-const PEERS_CLOSED: u32 = 8 << 10;
-/// Most operations of a side on a shared runtime.
-const OPERATIONS_MAX: u32 = 64 << 10;
 
 impl Endpoint {
     /// Starts the runtime, and adds it to the bound objects. A connected endpoint joins one that
@@ -322,42 +317,6 @@ impl Endpoint {
         }
         Ok(config)
     }
-}
-
-/// The capacities for datagrams: no connections, and storage for messages of one packet.
-const fn carry_datagrams(config: &mut Config) {
-    config.datagrams = true;
-    config.connections = 1;
-    config.port_packets = 1;
-    config.reorder_pages = 0;
-    config.assemblies = 1;
-    config.unexpected = [1024, 512, 256, 1];
-    config.responders = 1;
-    config.rendezvous_reads = 1;
-    config.events = 8;
-    config.pieced = 1;
-}
-
-/// The capacities of a transmit context, which receives no messages.
-const fn transmit_only(config: &mut Config) {
-    (config.recvs, config.slices, config.assemblies) = (1, 1, 1);
-    config.unexpected = [1; 4];
-}
-
-/// The capacities for so many connected endpoints. Each may have as many operations as its
-/// attributes say, until all together have [`OPERATIONS_MAX`] of a side.
-fn serve_connections(config: &mut Config, room: u32) {
-    let operations = |each: u32| each.saturating_mul(room).clamp(each, OPERATIONS_MAX.max(each));
-    config.named_peers_only = true;
-    // The slot of a closed endpoint is not used again for a while.
-    config.peers = if room == 1 { PEERS_CONNECTED } else { room + PEERS_CLOSED };
-    // The last quarter is for connections that peers open.
-    config.connections = PEERS_CONNECTED.max(room + room / 2);
-    config.responders = 256 + config.connections;
-    config.assemblies = 256.max(room.min(4096));
-    (config.sends, config.recvs) = (operations(config.sends), operations(config.recvs));
-    config.slices = config.recvs;
-    config.unexpected = [1024, 512, 128, 32].map(|slots| slots * room.min(16));
 }
 
 /// Adds a new runtime to the bound counters.

@@ -18,6 +18,7 @@
 //! `transfer`. Bound: one runtime each.
 
 mod bind;
+mod capacities;
 pub(crate) mod connection;
 mod context_place;
 mod enable;

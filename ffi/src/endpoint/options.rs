@@ -30,9 +30,8 @@ impl Receives for Endpoint {
     fn cancel(&self, context: Context) -> Result<(), Error> {
         let enabled = self.enabled()?;
         // A NULL context names no operation (fi_endpoint(3)).
-        if context != Context::default()
-            && !self.domain.work().cancel_call(&enabled.runtime, context)?
-        {
+        let place = (&enabled.runtime, enabled.peer);
+        if context != Context::default() && !self.domain.work().cancel_call(place, context)? {
             enabled.runtime.cancel(context, enabled.peer);
         }
         Ok(())
@@ -59,7 +58,8 @@ impl Receives for Endpoint {
     }
 
     fn receives_left(&self) -> Result<usize, Error> {
-        Ok(self.enabled()?.runtime.room(Side::Receive))
+        let enabled = self.enabled()?;
+        Ok(enabled.runtime.room(Side::Receive, enabled.peer))
     }
 }
 
@@ -69,7 +69,8 @@ impl Endpoint {
     /// # Errors
     /// [`Error::BadState`] before `fi_enable`.
     pub(crate) fn sends_left(&self) -> Result<usize, Error> {
-        Ok(self.enabled()?.runtime.room(Side::Transmit))
+        let enabled = self.enabled()?;
+        Ok(enabled.runtime.room(Side::Transmit, enabled.peer))
     }
 
     /// `fi_getname`. A connected endpoint that needs a name before it is enabled has a port of its

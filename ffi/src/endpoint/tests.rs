@@ -2,15 +2,20 @@
 //! An endpoint keeps its address when it is enabled again after a failure. A failed attempt
 //! ends its connection at once.
 
-use ofi_xdp_core::PeerId;
+use ofi_xdp_core::{Context, PeerId};
 
+use super::receives::Receives as _;
 use super::*;
 use crate::objects::av::{Av, AvAttributes};
+use crate::objects::cntr::Cntr;
 use crate::objects::connection_manager::{NewRequest, Purpose, RequestOutcome, Requester as _};
 use crate::objects::cq::{Cq, CqAttributes};
 use crate::objects::eq::EqAttributes;
 use crate::objects::fabric::Fabric;
-use crate::runtime::LINGER;
+use crate::objects::wait_set::WaitObject;
+use crate::runtime::deferred::{Action, Work};
+use crate::runtime::memory::Buffer;
+use crate::runtime::{LINGER, OpFlags, Recv};
 use crate::sys::clock::now;
 
 /// The name of a connection at the other side.
@@ -106,4 +111,53 @@ fn an_attempt_that_fails_while_the_connection_opens_leaves_none() {
     assert_eq!(events.read_error(false).unwrap().number, Error::TimedOut.number());
     assert!(events.read_error(true).is_err(), "once");
     assert_closes_at_once(&endpoint);
+}
+
+/// Two connected endpoints with one queue, on one runtime.
+fn neighbours(domain: &Arc<Domain>) -> [Arc<Endpoint>; 2] {
+    let queue = Cq::open(domain, CqAttributes::default()).unwrap();
+    let endpoints = [(); 2].map(|()| {
+        let (endpoint, _) = connected(domain, Handle::None);
+        endpoint.bind(&BindTarget::new(&queue), bits::SEND | bits::RECV).unwrap();
+        endpoint.enable().unwrap();
+        endpoint
+    });
+    let [one, other] = endpoints.each_ref().map(|it| &it.enabled().unwrap().runtime);
+    assert!(Arc::ptr_eq(one, other));
+    endpoints
+}
+
+/// An empty receive.
+fn recv(flags: OpFlags) -> Recv {
+    Recv { buffer: Buffer::EMPTY, from: abi::ADDR_NONE, tag: None, context: Context(5), flags }
+}
+
+#[test]
+fn a_connected_endpoint_that_posts_all_it_may_leaves_the_others_their_room() {
+    let endpoints = neighbours(&domain());
+    let [hog, other] = &endpoints;
+    let size = hog.recvs as usize;
+    assert_eq!((hog.receives_left(), other.receives_left()), (Ok(size), Ok(size)));
+    assert_eq!((hog.sends_left(), other.sends_left()), (Ok(hog.sends as usize), hog.sends_left()));
+    let posted = (0..=size).take_while(|_| hog.post_recv(&recv(OpFlags::Default)).is_ok());
+    assert_eq!(posted.count(), size);
+    assert_eq!((hog.receives_left(), other.receives_left()), (Ok(0), Ok(size)));
+    other.post_recv(&recv(OpFlags::Default)).unwrap();
+    endpoints.iter().for_each(|endpoint| endpoint.close().unwrap());
+}
+
+#[test]
+fn a_cancel_ends_no_triggered_call_of_another_connected_endpoint() {
+    let domain = domain();
+    let [canceller, owner] = neighbours(&domain);
+    let counter = Cntr::open(&domain, WaitObject::None).unwrap();
+    let action = Action::Receive(Arc::clone(&owner) as _, recv(OpFlags::Given(0)));
+    let work = Work { id: 1, counter, threshold: 1, action, completion: None };
+    domain.work().push(work).unwrap();
+    canceller.cancel(Context(5)).unwrap();
+    let enabled = owner.enabled().unwrap();
+    let is_there = || domain.work().cancel_call((&enabled.runtime, enabled.peer), Context(5));
+    assert_eq!(is_there(), Ok(true));
+    assert_eq!(is_there(), Ok(false));
+    [canceller, owner].iter().for_each(|endpoint| endpoint.close().unwrap());
 }

@@ -125,11 +125,12 @@ fn goes_to_group(engine: &Engine<'_>, peer: PeerId) -> bool {
 #[cold]
 fn report(engine: &Engine<'_>, peer: PeerId, error: OpError) {
     let versions = engine.stats().dropped(DropReason::Version);
-    let address = || engine.peer_address(peer).map(|peer| peer.socket_addr());
+    // The peer of an ended connection has no address.
+    let address = || engine.peer_address(peer).filter(|&address| address != PeerAddress::NONE);
     if matches!(error, OpError::TimedOut | OpError::Unreachable)
         && let Some(address) = address()
     {
-        peer_check::report_silence(address, versions);
+        peer_check::report_silence(address.socket_addr(), versions);
     }
 }
 

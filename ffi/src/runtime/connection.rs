@@ -107,7 +107,7 @@ impl Runtime {
         let State { engine, memory, .. } = &mut *state;
         engine.with_mut(|engine| {
             engine.advance(now);
-            // An error means that the connection has ended before.
+            // It has been in the table since the endpoint was added, so this cannot fail.
             let _ = engine.remove_peer(peer);
             engine.cancel_from(peer);
             engine.discard_completions(peer, |part| memory.abandon_shared(part));
@@ -175,7 +175,8 @@ impl Runtime {
         link.phase = LinkPhase::Ended;
         engine.with_mut(|engine| {
             engine.advance(now);
-            let _ = engine.remove_peer(peer);
+            // The endpoint keeps its identifier until it is closed.
+            let _ = engine.end_connected(peer);
             engine.cancel_from(peer);
         });
         link.observer.disconnected();

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use ofi_xdp_core::{Budget, OpCounters, RegionRequest, TargetCounters};
+use ofi_xdp_core::{Budget, OpCounters, PeerId, RegionRequest, TargetCounters};
 
 use super::{Runtime, Side, State};
 use crate::runtime::memory::Buffer;
@@ -69,11 +69,13 @@ impl Runtime {
         state.engine.with(|engine| *engine.op_counters())
     }
 
-    /// The free operation slots of a side.
-    pub(crate) fn room(&self, side: Side) -> usize {
-        let free = self.lock().engine.with(|engine| match side {
-            Side::Transmit => engine.free_operations(),
-            Side::Receive => engine.free_receives(),
+    /// The free operation slots of a side; of a connected endpoint, those that it may take.
+    pub(crate) fn room(&self, side: Side, connected: Option<PeerId>) -> usize {
+        let free = self.lock().engine.with(|engine| match (side, connected) {
+            (Side::Transmit, None) => engine.free_operations(),
+            (Side::Transmit, Some(peer)) => engine.operations_left(peer),
+            (Side::Receive, None) => engine.free_receives(),
+            (Side::Receive, Some(peer)) => engine.receives_left(peer),
         });
         usize::try_from(free).unwrap_or(usize::MAX)
     }

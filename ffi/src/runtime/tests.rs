@@ -350,6 +350,16 @@ fn an_abandoned_connection_ends_at_once() {
     assert!(now().since(start) < LINGER / 2);
 }
 
+#[test]
+fn an_ended_connection_keeps_its_peer_until_its_endpoint_is_closed() {
+    let (endpoint, _silent, [(peer, _), _]) = silent_links::<2>();
+    let is_known = || endpoint.lock().engine.with(|engine| engine.peer_address(peer).is_some());
+    endpoint.abandon_connection(peer);
+    assert!(is_known(), "no other endpoint gets its identifier");
+    endpoint.remove_link(peer);
+    assert!(!is_known());
+}
+
 /// Posts an empty message of [`CONTEXT`].
 fn post_message(runtime: &Runtime, connected: PeerId) {
     let request = Request {

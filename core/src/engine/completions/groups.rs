@@ -11,7 +11,7 @@ use crate::peer::operation::{OpPool, RecvPool};
 use crate::{Completion, CompletionGroup, PeerId};
 use core::mem::swap;
 
-impl Completions {
+impl Completions<'_> {
     /// Moves the finished operations of the initiator to their groups.
     pub(crate) fn sort_sends(
         &mut self,

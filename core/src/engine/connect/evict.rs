@@ -97,7 +97,7 @@ pub(crate) fn evict_connection(
     for _ in 0..EVICT_STEPS.min(slots) {
         let conn = ConnSlot::from_number(cx.table.connection_cursor);
         cx.table.connection_cursor = (cx.table.connection_cursor + 1) % slots;
-        if !cx.table.is_open(conn) || cx.table.unnamed_host(conn) != Some(host) {
+        if !cx.table.is_open(conn) || cx.table.sharing_host(conn) != Some(host) {
             continue;
         }
         let state = &cx.table.connections[conn];

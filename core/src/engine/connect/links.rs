@@ -38,6 +38,21 @@ impl ConnectionTable<'_> {
         self.index_peer(peer);
     }
 
+    /// Packets for a peer, which has no connection any more, are those for an unknown peer from now
+    /// on. It keeps its slot.
+    pub(crate) fn unname_peer(&mut self, peer: PeerSlot) {
+        self.unindex_peer(peer);
+        let host = self.peers[peer].host();
+        self.peers[peer].name(PeerAddress::NONE, host, PeerId::NONE);
+    }
+
+    /// The key of a peer finds it no more.
+    pub(super) fn unindex_peer(&mut self, peer: PeerSlot) {
+        let (peers, is_connected) = (&self.peers, self.is_connected);
+        let key_of = |peer: PeerSlot| PeerKey::of(&peers[peer], is_connected);
+        self.index.remove(&key_of(peer), peer, key_of);
+    }
+
     /// Records the port that a peer says it is known by; 0: that of its address.
     pub(super) fn set_name_port(&mut self, peer: PeerSlot, port: u16) {
         if let Some(name) = self.names.get_mut(peer.number() as usize) {

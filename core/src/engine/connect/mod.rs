@@ -361,7 +361,7 @@ impl ConnectionTable<'_> {
 
     /// As [`Self::has_share`], of a peer that may have no connection.
     pub(super) fn may_take(&mut self, peer: PeerSlot, pool: SharedPool, free: u32) -> bool {
-        let host = self.peers[peer].unnamed_host();
+        let host = self.sharing_host_of(peer);
         host.is_none_or(|host| self.hosts[pool].has_share(host, free))
     }
 
@@ -391,9 +391,16 @@ impl ConnectionTable<'_> {
         self.hosts.host(address)
     }
 
-    /// The host of an unnamed peer.
-    pub(super) fn unnamed_host(&self, conn: ConnSlot) -> Option<Host> {
-        self.peers[self.connections[conn].peer()].unnamed_host()
+    /// The host of the peer of a connection, where peers there have a share together.
+    pub(super) fn sharing_host(&self, conn: ConnSlot) -> Option<Host> {
+        self.sharing_host_of(self.connections[conn].peer())
+    }
+
+    /// The host of a peer, where peers there have a share together: unnamed ones, and all peers of
+    /// connected endpoints. The application names each of those, and trusts it no more than others.
+    pub(super) fn sharing_host_of(&self, peer: PeerSlot) -> Option<Host> {
+        let peer = &self.peers[peer];
+        (self.is_connected || peer.standing() != Standing::Named).then_some(peer.host())
     }
 
     /// Whether the counts of hosts agree with the numbers of `assemblies` and of rendezvous
@@ -476,9 +483,7 @@ impl ConnectionTable<'_> {
 
     /// Removes a peer that has no connection; its slot goes into quarantine.
     pub(super) fn forget(&mut self, peer: PeerSlot, now: Tick) {
-        let (peers, is_connected) = (&self.peers, self.is_connected);
-        let key_of = |peer: PeerSlot| PeerKey::of(&peers[peer], is_connected);
-        self.index.remove(&key_of(peer), peer, key_of);
+        self.unindex_peer(peer);
         self.set_standing(peer, Standing::Proven);
         self.hosts[SharedPool::Peers].given_back(self.peers[peer].host(), 1);
         self.peers[peer].set_removed(now);

@@ -196,7 +196,7 @@ impl Matcher<'_> {
         let (peer, epoch) = (cx.table.peer_of(conn), cx.table.epoch_of(conn));
         let envelope = *envelope;
         let len = if handle.is_some() { 0 } else { envelope.total };
-        let host = cx.table.unnamed_host(conn);
+        let host = cx.table.sharing_host(conn);
         let sender = Unexpected { peer, epoch, host, ..Unexpected::default() };
         let message = Unexpected { envelope, complete, handle, ..sender };
         let slot = self.unexpected.alloc(len, message);

@@ -41,7 +41,7 @@ impl Matcher<'_> {
     /// for a message that is arriving or being read are in none.
     pub(crate) fn audit_lists(
         &mut self,
-        completions: &Completions,
+        completions: &Completions<'_>,
         [mut recvs, mut stored, assemblies]: [u32; 3],
         rendezvous_reads: u32,
     ) -> Result<(), Violation> {
@@ -53,6 +53,9 @@ impl Matcher<'_> {
         let queued = [false, true].map(|tagged| self.stored.list(tagged));
         for list in queued.into_iter().chain([self.claimed, self.unexpected.discarded()]) {
             stored += length(list, &mut self.unexpected);
+        }
+        if !completions.link_slots().recvs_add_up(&self.recvs) {
+            return Err(Violation::Pool("links"));
         }
         if !self.unexpected.hosts_add_up() {
             return Err(Violation::Pool("hosts"));

@@ -34,11 +34,12 @@ impl Matcher<'_> {
         };
         let total = write.before + write.payload.len() as u64;
         let envelope = Envelope { data: write.data, total, ..Envelope::default() };
-        let host = cx.table.unnamed_host(conn);
+        let host = cx.table.sharing_host(conn);
         let kind = RecvKind::Event(host);
         let event = RecvOp { request, kind, peer, envelope, psn, ..RecvOp::default() };
         // A slot is free: `lacks_room` has checked.
-        let Some(slot) = self.recvs.alloc_in(EVENTS, event) else { return };
+        let links = cx.completions.link_slots_mut();
+        let Ok((slot, _)) = links.take_recv(&mut self.recvs, EVENTS, event) else { return };
         cx.completions.event_taken(host);
         // From the last one on: packets mostly arrive in order.
         let (mut before, mut last) = (RecvSlot::NONE, cx.table[conn].pending_events().tail());

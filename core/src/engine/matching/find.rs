@@ -39,7 +39,7 @@ impl Matcher<'_> {
         let ordinary = rnr_epoch == state.rx().rnr_epoch()
             && !state.rx().is_not_ready()
             && state.out_of_order().is_empty()
-            && !self.slices_exhausted;
+            && !(self.slices_exhausted && cx.completions.link_slots().is_exhausted(peer));
         let mut next = self.posted.first(tagged);
         let Some(queue) = self.posted.run(tagged) else { return };
         if !ordinary || next.is_none() {
@@ -84,9 +84,14 @@ impl Matcher<'_> {
     /// The first posted receive, if it takes a whole message from `peer` and nothing is out of the
     /// ordinary.
     #[inline(always)]
-    pub(crate) fn predict_match(&self, peer: PeerId, envelope: &Envelope) -> Option<RecvSlot> {
+    pub(crate) fn predict_match(
+        &self,
+        cx: &Ctx<'_>,
+        peer: PeerId,
+        envelope: &Envelope,
+    ) -> Option<RecvSlot> {
         let recv = self.posted.first(envelope.tag.is_some());
-        if recv.is_none() || self.slices_exhausted {
+        if recv.is_none() || self.waits_for_slice(cx, peer) {
             return None;
         }
         let op = &self.recvs[recv];
@@ -146,7 +151,7 @@ impl Matcher<'_> {
             return self.match_shared(cx, peer, envelope, memory);
         }
         if self.slices_exhausted || self.recvs[slot].kind != RecvKind::One {
-            return self.match_multi_recv(slot, peer, envelope, memory);
+            return self.match_multi_recv(cx, slot, (peer, envelope), memory);
         }
         self.posted.remove(&mut self.recvs, slot, tagged);
         self.record_match(slot, peer, envelope);

@@ -49,8 +49,8 @@ pub(super) struct Matcher<'s> {
     waiting: List<RecvSlot>,
     /// Stored messages that the application has claimed.
     claimed: List<StoredSlot>,
-    /// A multi-receive buffer matched, but no slot for a slice was free. New messages are stored
-    /// until [`Matcher::resume_matching`].
+    /// A multi-receive buffer matched, but no slot for a slice was free for it. New messages of the
+    /// peers that `LinkSlots` notes are stored until [`Matcher::resume_matching`].
     slices_exhausted: bool,
     /// Receives of long messages that have bytes to request.
     rendezvous_queue: List<RecvSlot>,
@@ -102,8 +102,8 @@ impl Matcher<'_> {
         self.unexpected.used()
     }
 
-    /// How full the storage is for a peer: see [`UnexpectedPool::occupancy`]. `host`: that of an
-    /// unnamed peer.
+    /// How full the storage is for a peer: see [`UnexpectedPool::occupancy`]. `host`: its host,
+    /// where peers there have a share together.
     #[inline]
     pub(super) fn occupancy(&self, host: impl FnOnce() -> Option<Host>) -> u8 {
         if self.unexpected.used() == 0 { 0 } else { self.unexpected.occupancy(host()) }
@@ -115,6 +115,17 @@ impl Matcher<'_> {
         !self.rendezvous_queue.is_empty()
     }
 
+    /// See [`Engine::receives_left`](crate::Engine::receives_left).
+    pub(super) fn receives_left(&self, completions: &Completions<'_>, peer: PeerId) -> u32 {
+        completions.link_slots().recvs_left(&self.recvs, RECVS, peer)
+    }
+
+    /// How many more events of remote writes of a peer can be kept.
+    #[inline]
+    pub(super) fn events_left(&self, completions: &Completions<'_>, peer: PeerId) -> u32 {
+        completions.link_slots().recvs_left(&self.recvs, EVENTS, peer)
+    }
+
     /// How many more events of remote writes can be kept.
     #[inline]
     pub(super) fn free_events(&self) -> u32 {
@@ -123,14 +134,14 @@ impl Matcher<'_> {
 
     /// The next completion of a receive or of a remote write.
     #[inline]
-    pub(super) fn poll(&mut self, completions: &mut Completions) -> Option<Completion> {
+    pub(super) fn poll(&mut self, completions: &mut Completions<'_>) -> Option<Completion> {
         completions.poll_recv(&mut self.recvs)
     }
 
     /// See [`Engine::sort_completions`](crate::Engine::sort_completions).
     pub(super) fn sort_finished(
         &mut self,
-        completions: &mut Completions,
+        completions: &mut Completions<'_>,
         group_of: &mut impl FnMut(PeerId) -> CompletionGroup,
     ) {
         completions.sort_recvs(&mut self.recvs, group_of);
@@ -139,7 +150,7 @@ impl Matcher<'_> {
     /// The next completion of a receive or of a remote write of the group.
     pub(super) fn poll_of(
         &mut self,
-        completions: &mut Completions,
+        completions: &mut Completions<'_>,
         group: CompletionGroup,
     ) -> Option<Completion> {
         completions.poll_recv_of(&mut self.recvs, group)
@@ -148,7 +159,7 @@ impl Matcher<'_> {
     /// See [`Engine::discard_completions`](crate::Engine::discard_completions).
     pub(super) fn discard_finished(
         &mut self,
-        completions: &mut Completions,
+        completions: &mut Completions<'_>,
         peer: PeerId,
         each: impl FnMut(RecvId),
     ) {
@@ -169,14 +180,14 @@ impl Matcher<'_> {
     /// The next end of a deferred receive, and whether it succeeded.
     pub(super) fn poll_deferred(
         &mut self,
-        completions: &mut Completions,
+        completions: &mut Completions<'_>,
     ) -> Option<(DeferredId, bool)> {
         completions.poll_deferred_recv(&mut self.recvs)
     }
 
     /// Whether a finished receive or a stored message names `peer`. Bound: the finished receives,
     /// the claimed messages.
-    pub(super) fn refers_to(&mut self, completions: &Completions, peer: PeerId) -> bool {
+    pub(super) fn refers_to(&mut self, completions: &Completions<'_>, peer: PeerId) -> bool {
         let pool = &mut self.unexpected;
         self.stored.first_of(pool, peer).is_some()
             || self.claimed.any(pool, |pool, slot| pool.message(slot).peer == peer)

@@ -6,8 +6,9 @@
 //! of that length. When fewer than the least bytes are left, the buffer leaves the queue. The last
 //! of its slices to end releases it to the application.
 //!
-//! Slices are *exhausted* where no slot is free, because completions are not polled. Messages are
-//! then stored. None is matched on arrival, because it would overtake the stored ones.
+//! Slices are *exhausted* where no slot is free, because completions are not polled, or where a
+//! connected endpoint has its share. Messages are then stored, of the peer of that endpoint alone.
+//! None is matched on arrival, because it would overtake the stored ones.
 //! [`Matcher::resume_matching`] continues when slots are free again. Bounds: stored messages,
 //! posted receives.
 
@@ -36,11 +37,11 @@ impl Matcher<'_> {
         self.end_searches(cx, sender, memory);
         let multi = MultiRecv::new(least);
         let op = RecvOp { request, kind: RecvKind::MultiRecv(multi), ..RecvOp::default() };
-        let slot = self.recvs.alloc_in(RECVS, op).ok_or(PostError::Again)?;
+        let (slot, _) = cx.completions.link_slots_mut().take_recv(&mut self.recvs, RECVS, op)?;
         let id = self.recv_id(slot);
         memory.attach_recv(id, buffer);
         self.queue_posted(slot, request.tag.is_some());
-        if !self.slices_exhausted {
+        if !self.waits_for_slice(cx, request.from.unwrap_or(PeerId::NONE)) {
             // The stored messages fit no receive that was posted earlier.
             self.fill(cx, slot, memory);
             self.schedule_rendezvous(cx, sender);
@@ -80,6 +81,12 @@ impl Matcher<'_> {
         }
     }
 
+    /// Whether messages of a peer wait for a slice.
+    #[inline]
+    pub(super) fn waits_for_slice(&self, cx: &Ctx<'_>, peer: PeerId) -> bool {
+        self.slices_exhausted && cx.completions.link_slots().is_exhausted(peer)
+    }
+
     #[cold]
     fn resume_multi_recv<M: Memory>(
         &mut self,
@@ -87,16 +94,20 @@ impl Matcher<'_> {
         sender: &mut Sender<'_>,
         memory: &mut M,
     ) {
-        if self.recvs.free_in(SLICES) == 0 {
+        if !cx.completions.link_slots_mut().begin_round() {
             return;
         }
         self.slices_exhausted = false;
+        self.restart_search();
         for tagged in [false, true] {
             let mut slot = self.posted.first(tagged);
             // bound: posted receives
-            while slot.is_some() && !self.slices_exhausted {
+            while slot.is_some() {
                 let next = List::next(&mut self.recvs, slot);
-                self.fill(cx, slot, memory);
+                let from = self.recvs[slot].request.from.unwrap_or(PeerId::NONE);
+                if cx.completions.link_slots().resumes(from) && !self.waits_for_slice(cx, from) {
+                    self.fill(cx, slot, memory);
+                }
                 slot = next;
             }
         }
@@ -110,7 +121,8 @@ impl Matcher<'_> {
         // bound: stored messages
         while let Some(message) = self.find_stored(&request) {
             let stored = *self.unexpected.message(message);
-            let Some(taker) = self.take_posted(slot, stored.peer, &stored.envelope, memory) else {
+            let Some(taker) = self.take_posted(cx, slot, (stored.peer, &stored.envelope), memory)
+            else {
                 return;
             };
             self.unqueue_stored(message);
@@ -126,15 +138,15 @@ impl Matcher<'_> {
     #[cold]
     pub(super) fn match_multi_recv<M: Memory>(
         &mut self,
+        cx: &mut Ctx<'_>,
         slot: RecvSlot,
-        peer: PeerId,
-        envelope: &Envelope,
+        (peer, envelope): (PeerId, &Envelope),
         memory: &mut M,
     ) -> Option<RecvSlot> {
-        if self.slices_exhausted {
+        if self.waits_for_slice(cx, peer) {
             return None;
         }
-        let taker = self.take_posted(slot, peer, envelope, memory)?;
+        let taker = self.take_posted(cx, slot, (peer, envelope), memory)?;
         self.record_match(taker, peer, envelope);
         Some(taker)
     }
@@ -144,9 +156,9 @@ impl Matcher<'_> {
     /// now on.
     fn take_posted<M: Memory>(
         &mut self,
+        cx: &mut Ctx<'_>,
         slot: RecvSlot,
-        peer: PeerId,
-        envelope: &Envelope,
+        (peer, envelope): (PeerId, &Envelope),
         memory: &mut M,
     ) -> Option<RecvSlot> {
         let RecvOp { request, kind: RecvKind::MultiRecv(mut multi), .. } = self.recvs[slot] else {
@@ -157,7 +169,9 @@ impl Matcher<'_> {
         let kind = RecvKind::Slice { of: slot, last: false };
         let part =
             RecvOp { request: RecvRequest { len, ..request }, kind, peer, ..RecvOp::default() };
-        let Some(part) = self.recvs.alloc_in(SLICES, part) else {
+        let links = cx.completions.link_slots_mut();
+        let Ok((part, _)) = links.take_recv(&mut self.recvs, SLICES, part) else {
+            links.exhaust(request.from.unwrap_or(PeerId::NONE));
             self.slices_exhausted = true;
             return None;
         };

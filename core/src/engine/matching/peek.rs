@@ -25,7 +25,7 @@ impl Matcher<'_> {
         memory: &mut M,
     ) -> Result<(), PostError> {
         self.end_searches(cx, sender, memory);
-        let slot = self.begin_peek(request)?;
+        let slot = self.begin_peek(cx, request)?;
         let Some(message) = self.find_stored(&request) else {
             self.recvs[slot].outcome = Err(OpError::NoMessage);
             cx.completions.finish_recv(&mut self.recvs, slot);
@@ -60,7 +60,7 @@ impl Matcher<'_> {
     ) -> Result<RecvId, PostError> {
         let message = self.find_claimed(cx, &request).ok_or(PostError::NotClaimed)?;
         let op = RecvOp { request, ..RecvOp::default() };
-        let slot = self.recvs.alloc_in(RECVS, op).ok_or(PostError::Again)?;
+        let (slot, _) = cx.completions.link_slots_mut().take_recv(&mut self.recvs, RECVS, op)?;
         let id = self.recv_id(slot);
         memory.attach_recv(id, buffer);
         self.claimed.remove(&mut self.unexpected, message);
@@ -82,16 +82,21 @@ impl Matcher<'_> {
         request: RecvRequest,
     ) -> Result<(), PostError> {
         let message = self.find_claimed(cx, &request).ok_or(PostError::NotClaimed)?;
-        let slot = self.begin_peek(request)?;
+        let slot = self.begin_peek(cx, request)?;
         self.claimed.remove(&mut self.unexpected, message);
         self.discard(cx, sender, slot, message);
         Ok(())
     }
 
-    fn begin_peek(&mut self, request: RecvRequest) -> Result<RecvSlot, PostError> {
+    fn begin_peek(
+        &mut self,
+        cx: &mut Ctx<'_>,
+        request: RecvRequest,
+    ) -> Result<RecvSlot, PostError> {
         let request = RecvRequest { len: 0, ..request };
         let op = RecvOp { request, kind: RecvKind::Peek, ..RecvOp::default() };
-        self.recvs.alloc_in(RECVS, op).ok_or(PostError::Again)
+        let (slot, _) = cx.completions.link_slots_mut().take_recv(&mut self.recvs, RECVS, op)?;
+        Ok(slot)
     }
 
     fn copy_envelope(&mut self, slot: RecvSlot, message: StoredSlot) {

@@ -45,7 +45,8 @@ impl Matcher<'_> {
     ) -> Result<RecvId, PostError> {
         let tagged = op.request.tag.is_some();
         op.links = self.posted.links_behind(tagged);
-        let (slot, generation) = self.recvs.alloc_entry(RECVS, op).ok_or(PostError::Again)?;
+        let links = cx.completions.link_slots_mut();
+        let (slot, generation) = links.take_recv(&mut self.recvs, RECVS, op)?;
         let id = slot.id(generation);
         memory.attach_recv(id, buffer);
         if self.stored.first(tagged).is_none() && self.waiting.is_empty() {
@@ -77,8 +78,7 @@ impl Matcher<'_> {
                 slot = List::next(&mut self.recvs, slot);
             }
             if slot.is_some() {
-                self.posted.remove(&mut self.recvs, slot, tagged);
-                self.cancel_posted(cx, slot);
+                self.withdraw_posted(cx, slot, tagged);
                 return true;
             }
         }
@@ -90,6 +90,15 @@ impl Matcher<'_> {
         waiting.is_some()
     }
 
+    /// Cancels a posted receive.
+    fn withdraw_posted(&mut self, cx: &mut Ctx<'_>, slot: RecvSlot, tagged: bool) {
+        self.posted.remove(&mut self.recvs, slot, tagged);
+        self.cancel_posted(cx, slot);
+        if self.slices_exhausted {
+            self.restart_search();
+        }
+    }
+
     /// Cancels the receives with a source that is `wanted`: posted ones, and those that wait.
     pub(crate) fn cancel_all(&mut self, cx: &mut Ctx<'_>, wanted: impl Fn(Option<PeerId>) -> bool) {
         for tagged in [false, true] {
@@ -98,8 +107,7 @@ impl Matcher<'_> {
             while slot.is_some() {
                 let next = List::next(&mut self.recvs, slot);
                 if wanted(self.recvs[slot].request.from) {
-                    self.posted.remove(&mut self.recvs, slot, tagged);
-                    self.cancel_posted(cx, slot);
+                    self.withdraw_posted(cx, slot, tagged);
                 }
                 slot = next;
             }
@@ -145,7 +153,7 @@ impl Matcher<'_> {
         let unused = RecvKind::MultiRecv(MultiRecv::new_closed());
         let kind = if op.multi { unused } else { RecvKind::One };
         let op = RecvOp { request, kind, outcome: Err(error), ..RecvOp::default() };
-        let slot = self.recvs.alloc_in(RECVS, op).ok_or(PostError::Again)?;
+        let (slot, _) = cx.completions.link_slots_mut().take_recv(&mut self.recvs, RECVS, op)?;
         cx.completions.finish_recv(&mut self.recvs, slot);
         Ok(())
     }

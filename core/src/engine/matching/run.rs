@@ -32,7 +32,7 @@ impl Matcher<'_> {
             return;
         }
         let (peer, epoch) = (cx.table.peer_of(conn), cx.table.epoch_of(conn));
-        let host = cx.table.unnamed_host(conn);
+        let host = cx.table.sharing_host(conn);
         let sender = Unexpected { peer, epoch, host, complete: true, ..Unexpected::default() };
         if cx.table[conn].out_of_order().is_empty() {
             self.accept_in_order(cx, conn, &sender, records, memory);

@@ -37,7 +37,8 @@ impl Matcher<'_> {
         };
         let (request, buffer) = memory.claim_shared_receive(&arrival)?;
         let op = RecvOp { request, kind: RecvKind::Shared, ..RecvOp::default() };
-        let slot = self.recvs.alloc_in(RECVS, op)?;
+        let (slot, _) =
+            cx.completions.link_slots_mut().take_recv(&mut self.recvs, RECVS, op).ok()?;
         memory.attach_recv(self.recv_id(slot), buffer);
         self.record_match(slot, peer, envelope);
         Some(slot)
@@ -71,7 +72,7 @@ impl Matcher<'_> {
     ) -> Result<RecvId, PostError> {
         let message = self.find_stored(&request).ok_or(PostError::Again)?;
         let op = RecvOp { request, kind: RecvKind::Shared, ..RecvOp::default() };
-        let slot = self.recvs.alloc_in(RECVS, op).ok_or(PostError::Again)?;
+        let (slot, _) = cx.completions.link_slots_mut().take_recv(&mut self.recvs, RECVS, op)?;
         let id = self.recv_id(slot);
         memory.attach_recv(id, buffer);
         self.unqueue_stored(message);
@@ -91,7 +92,7 @@ impl Matcher<'_> {
         let kind = multi.map_or(RecvKind::One, RecvKind::MultiRecv);
         let outcome = Err(OpError::Cancelled);
         let op = RecvOp { request, kind, outcome, ..RecvOp::default() };
-        let slot = self.recvs.alloc_in(RECVS, op).ok_or(PostError::Again)?;
+        let (slot, _) = cx.completions.link_slots_mut().take_recv(&mut self.recvs, RECVS, op)?;
         cx.completions.finish_recv(&mut self.recvs, slot);
         Ok(())
     }

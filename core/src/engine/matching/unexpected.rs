@@ -44,7 +44,7 @@ pub(crate) struct UnexpectedPool<'s> {
     discarded: List<StoredSlot>,
     /// The last batch of messages out of order.
     batch: u32,
-    /// Slots of each class that unnamed peers have, by host.
+    /// Slots of each class of peers that have the share of their host.
     hosts: [HostSlots; UNEXPECTED_CLASSES],
 }
 
@@ -76,8 +76,8 @@ impl<'s> UnexpectedPool<'s> {
     }
 
     /// Takes a slot that holds `len` bytes, from the smallest class that fits or from the next
-    /// larger one. So small messages do not take the room of long ones. An unnamed peer gets none
-    /// in a class of which its host has its share. Orphans count as free there.
+    /// larger one. So small messages do not take the room of long ones. There is none in a
+    /// class of which a host that has a share has it already. Orphans count as free there.
     #[inline(always)]
     pub(crate) fn alloc(&mut self, len: u64, message: Unexpected) -> Option<StoredSlot> {
         let class = self.class_with_room(len, message.host)?;
@@ -215,9 +215,9 @@ impl<'s> UnexpectedPool<'s> {
         self.slots.used_in_all()
     }
 
-    /// How full the fullest class is for a peer, in eighths, rounded down: the slots of named
-    /// peers, or of its unnamed `host`, as a part of these and the free ones. So messages of other
-    /// hosts slow no peer. Orphans count as free.
+    /// How full the fullest class is for a peer, in eighths, rounded down: the slots of peers
+    /// without a share, or of the `host` with one, as a part of these and the free ones. So
+    /// messages of other hosts slow no peer. Orphans count as free.
     pub(crate) fn occupancy(&self, host: Option<Host>) -> u8 {
         let occupancy_of = |class| {
             let hosts = &self.hosts[class];

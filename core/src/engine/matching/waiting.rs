@@ -117,6 +117,12 @@ impl Matcher<'_> {
         self.schedule_rendezvous(cx, sender);
     }
 
+    /// The search of the first receive that waits begins anew: it has passed messages that wait for
+    /// a slice, and some of these may fit no posted receive any more.
+    pub(super) fn restart_search(&mut self) {
+        *self.stored.search_at() = StoredSlot::NONE;
+    }
+
     /// A receive that waits does so no longer.
     pub(super) fn stop_waiting(&mut self, slot: RecvSlot) {
         if self.waiting.head() == slot {

@@ -10,7 +10,7 @@ use crate::collections::slab::SlotIndex;
 use crate::collections::time::Tick;
 use crate::engine::connect::packet::StatelessPacket;
 use crate::engine::ctx::Ctx;
-use crate::peer::slots::ConnSlot;
+use crate::peer::slots::{ConnSlot, PeerSlot};
 use crate::peer::window::WINDOW_PACKETS;
 use crate::peer::{Connection, State};
 use crate::wire::{Ack, Body, Header, ProbeBody, Sack};
@@ -45,7 +45,7 @@ impl Ctx<'_> {
         };
         let peer = &self.table[slot];
         if !peer.address().is_same_host(&from) {
-            return Err(DropReason::WrongSource);
+            return Err(self.wrong_source(slot, expects_answer, header, from));
         }
         if !peer.is_connected() || !header.proves(peer.token()) {
             let unknown = expects_answer && peer.state() == State::Closed;
@@ -88,6 +88,23 @@ impl Ctx<'_> {
             }
             Ok(conn)
         }
+    }
+
+    /// Answers a packet for a peer without a connection and without a name, as one for an unknown
+    /// peer. Another one comes from a wrong host.
+    #[cold]
+    fn wrong_source(
+        &mut self,
+        peer: PeerSlot,
+        expects_answer: bool,
+        header: &Header,
+        from: PeerAddress,
+    ) -> DropReason {
+        if self.table[peer].address() != PeerAddress::NONE {
+            return DropReason::WrongSource;
+        }
+        self.reset_unknown(expects_answer, header, from);
+        DropReason::UnknownConnection
     }
 
     /// Answers a packet that expects an answer, of a connection that does not exist, or not any

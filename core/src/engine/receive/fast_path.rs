@@ -120,7 +120,7 @@ fn predict(
     if !is_next {
         return None;
     }
-    let recv = matcher.predict_match(header.dst_cid(), envelope)?;
+    let recv = matcher.predict_match(cx, header.dst_cid(), envelope)?;
     let retired = if header.ack_psn() == state.tx().first_psn() {
         None
     } else {

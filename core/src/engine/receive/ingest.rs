@@ -181,7 +181,7 @@ impl<'s> Engine<'s> {
             flags.contains(Flags::BARRIER) || (cx.config.rma_events && records.endings > 0);
         let window = &cx.table[conn].rx().receive_window();
         let out_of_order = psn != window.next();
-        let host = || cx.table.unnamed_host(conn);
+        let host = || cx.table.sharing_host(conn);
         let refusal = match window.admission(&cx.bits, psn, host) {
             Admission::Duplicate => Some(DropReason::Duplicate),
             Admission::Beyond => Some(DropReason::BeyondWindow),
@@ -225,7 +225,7 @@ impl<'s> Engine<'s> {
         }
         let Self { cx, matcher, .. } = self;
         let now = cx.timers.tick();
-        let host = if out_of_order { cx.table.unnamed_host(conn) } else { None };
+        let host = if out_of_order { cx.table.sharing_host(conn) } else { None };
         let state = &mut cx.table[conn];
         state.rx_mut().packet_processed(&mut cx.bits, psn, host);
         let at_once = flags.contains(Flags::ACK_REQUEST) || state.rx().is_not_ready();
@@ -255,14 +255,14 @@ impl<'s> Engine<'s> {
         let Self { cx, .. } = self;
         let psn = header.psn();
         let peer = cx.table[conn].peer();
-        let host = || cx.table.unnamed_host(conn);
+        let host = || cx.table.sharing_host(conn);
         match cx.table[conn].rx().receive_window().admission(&cx.bits, psn, host) {
             Admission::Duplicate => return Err(cx.drop_data(conn, psn, DropReason::Duplicate)),
             Admission::Beyond => return Err(cx.drop_data(conn, psn, DropReason::BeyondWindow)),
             Admission::Fresh => {}
         }
         let name = (cx.table.peer_id(peer), cx.table[peer].epoch(), psn);
-        let (now, host) = (cx.timers.now(), cx.table.unnamed_host(conn));
+        let (now, host) = (cx.timers.now(), cx.table.sharing_host(conn));
         // The body stays where it is while its records are processed.
         let mut pieces = core::mem::take(&mut self.pieces);
         let outcome = match pieces.arrive(now, (name, host), piece, bytes) {
@@ -298,11 +298,16 @@ impl<'s> Engine<'s> {
         }
         let events = u32::from(records.events);
         let reserve = if out_of_order { WRITES_WITH_DATA_MAX as u32 } else { 0 };
-        let free = matcher.free_events();
+        if events == 0 {
+            return None;
+        }
+        let (peer, links) = (cx.table.peer_of(conn), cx.completions.link_slots());
+        let (left, free) = (matcher.events_left(&cx.completions, peer), matcher.free_events());
+        let is_kept = !out_of_order || links.may_keep_back(peer, events + reserve);
         // The share of a host holds for packets out of order: the others are read in the end.
-        let host = if out_of_order { cx.table.unnamed_host(conn) } else { None };
+        let host = if out_of_order { cx.table.sharing_host(conn) } else { None };
         let short =
-            events > 0 && (events + reserve > free || !cx.completions.has_event_share(host, free));
+            events + reserve > left || !is_kept || !cx.completions.has_event_share(host, free);
         short.then_some(DropReason::NoEvent)
     }
 

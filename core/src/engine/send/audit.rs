@@ -64,10 +64,11 @@ impl Sender<'_> {
     }
 
     /// Whether the operations in lists, `queued` of them with their connections, are all that
-    /// exist.
-    pub(crate) fn lists_add_up(&mut self, completions: &Completions, queued: u32) -> bool {
+    /// exist, and are counted for their endpoints.
+    pub(crate) fn lists_add_up(&mut self, completions: &Completions<'_>, queued: u32) -> bool {
         let queued = queued + length(self.datagrams, &mut self.ops);
         queued + completions.finished_sends(&mut self.ops) == self.ops.used_in_all()
+            && completions.link_slots().sends_add_up(&self.ops)
     }
 
     /// Slots for responses that are reserved for no peer.

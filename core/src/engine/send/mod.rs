@@ -126,16 +126,21 @@ impl Sender<'_> {
         self.ops.free_in(POSTED)
     }
 
+    /// See [`Engine::operations_left`](crate::Engine::operations_left).
+    pub(super) fn operations_left(&self, completions: &Completions<'_>, peer: PeerId) -> u32 {
+        completions.link_slots().sends_left(&self.ops, peer)
+    }
+
     /// The next completion of an operation.
     #[inline]
-    pub(super) fn poll(&mut self, completions: &mut Completions) -> Option<Completion> {
+    pub(super) fn poll(&mut self, completions: &mut Completions<'_>) -> Option<Completion> {
         completions.poll_send(&mut self.ops)
     }
 
     /// See [`Engine::sort_completions`](crate::Engine::sort_completions).
     pub(super) fn sort_finished(
         &mut self,
-        completions: &mut Completions,
+        completions: &mut Completions<'_>,
         group_of: &mut impl FnMut(PeerId) -> CompletionGroup,
     ) {
         completions.sort_sends(&mut self.ops, group_of);
@@ -144,27 +149,27 @@ impl Sender<'_> {
     /// The next completion of an operation of the group.
     pub(super) fn poll_of(
         &mut self,
-        completions: &mut Completions,
+        completions: &mut Completions<'_>,
         group: CompletionGroup,
     ) -> Option<Completion> {
         completions.poll_send_of(&mut self.ops, group)
     }
 
     /// See [`Engine::discard_completions`](crate::Engine::discard_completions).
-    pub(super) fn discard(&mut self, completions: &mut Completions, peer: PeerId) {
+    pub(super) fn discard(&mut self, completions: &mut Completions<'_>, peer: PeerId) {
         completions.discard_sends(&mut self.ops, peer);
     }
 
     /// The next end of a deferred operation, and whether it succeeded.
     pub(super) fn poll_deferred(
         &mut self,
-        completions: &mut Completions,
+        completions: &mut Completions<'_>,
     ) -> Option<(DeferredId, bool)> {
         completions.poll_deferred_send(&mut self.ops)
     }
 
     /// Whether the completion of a finished operation names `peer`.
-    pub(super) fn has_finished_of(&mut self, completions: &Completions, peer: PeerId) -> bool {
+    pub(super) fn has_finished_of(&mut self, completions: &Completions<'_>, peer: PeerId) -> bool {
         completions.names_in_sends(&mut self.ops, peer)
     }
 

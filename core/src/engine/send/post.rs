@@ -169,7 +169,7 @@ impl Sender<'_> {
             return Err(PostError::TooLong);
         }
         let (slot, peer) = cx.table.find(common.peer).ok_or(PostError::UnknownPeer)?;
-        if !self.ops.has_free(POSTED) {
+        if !cx.completions.link_slots().may_post(&self.ops, common.peer) {
             return Err(PostError::Again);
         }
         let (conn, state) = (peer.connection(), peer.state());
@@ -215,12 +215,13 @@ impl Sender<'_> {
     ) -> Result<OpId, PostError> {
         op.has_ordering_deps = op.fence || op.is_request() || !cx.config.order.is_empty();
         let cost = pending_cost(&op);
-        let message = op.envelope().is_some();
+        let (message, peer) = (op.envelope().is_some(), op.peer);
         let state = &mut cx.table[conn];
         op.serial = state.sends_mut().next_serial();
         op.links = state.sends().list().links_behind();
         let (slot, generation) = self.ops.alloc_entry(POSTED, op).ok_or(PostError::Again)?;
         let id = slot.id(generation);
+        cx.completions.link_slots_mut().send_taken(peer);
         if message {
             state.tx_mut().message_posted();
         }
@@ -303,7 +304,11 @@ impl Sender<'_> {
         };
         let (context, peer, outcome) = (op.context, op.peer, Err(error));
         let op = TxOp { context, kind, peer, signal: true, outcome, ..TxOp::default() };
+        if !cx.completions.link_slots().may_post(&self.ops, peer) {
+            return Err(PostError::Again);
+        }
         let slot = self.ops.alloc_in(POSTED, op).ok_or(PostError::Again)?;
+        cx.completions.link_slots_mut().send_taken(peer);
         self.finish(cx, slot);
         Ok(())
     }

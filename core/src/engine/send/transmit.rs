@@ -196,7 +196,7 @@ impl Sender<'_> {
         flags: Flags,
     ) -> Header {
         let peer = &cx.table[state.peer()];
-        let full = matcher.occupancy(|| peer.unnamed_host());
+        let full = matcher.occupancy(|| cx.table.sharing_host_of(state.peer()));
         let status = ReceiverStatus::new(full, state.rx().is_not_ready(), state.rx().rnr_epoch());
         let flags =
             if state.rx().duplicates_seen() { flags | Flags::DUPLICATES_SEEN } else { flags };

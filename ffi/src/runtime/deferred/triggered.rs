@@ -79,8 +79,11 @@ impl Call<'_> {
         })
     }
 
-    fn is_of(&self, runtime: &Arc<Runtime>) -> bool {
+    /// Whether it is of an endpoint on this runtime. Connected endpoints may share it: each has a
+    /// peer of its own.
+    fn is_of(&self, runtime: &Arc<Runtime>, connected: Option<PeerId>) -> bool {
         self.endpoint.runtime().is_ok_and(|own| Arc::ptr_eq(own, runtime))
+            && self.endpoint.peer() == connected
     }
 }
 
@@ -92,7 +95,7 @@ impl WorkQueue {
     /// [`Error::Again`] when there is no room for its completion: it stays queued.
     pub(crate) fn cancel_call(
         &self,
-        runtime: &Arc<Runtime>,
+        (runtime, connected): (&Arc<Runtime>, Option<PeerId>),
         context: Context,
     ) -> Result<bool, Error> {
         if !self.is_busy() {
@@ -102,7 +105,9 @@ impl WorkQueue {
         for Trigger { waiting, .. } in &mut state.triggers {
             let mut calls =
                 waiting.iter().filter_map(|(&at, work)| Some((at, work.action.call()?)));
-            let found = calls.find(|(_, call)| call.op.context == context && call.is_of(runtime));
+            let is_meant =
+                |call: &Call<'_>| call.op.context == context && call.is_of(runtime, connected);
+            let found = calls.find(|(_, call)| is_meant(call));
             let Some((at, call)) = found else { continue };
             call.end(OpError::Cancelled)?;
             waiting.remove(&at);
