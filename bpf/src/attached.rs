@@ -8,10 +8,11 @@
 
 use std::os::fd::OwnedFd;
 use std::process;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 use crate::attach_mode::AttachMode;
 use crate::maps::Maps;
+use crate::process_list::ProcessList;
 
 /// The program, attached as long as this value or one of another process lives.
 #[derive(Debug)]
@@ -27,10 +28,11 @@ pub(crate) struct Attached {
 /// program. The kernel reuses no id while a descriptor of the program is open.
 type ProgramKey = (u32, u32);
 
-static ATTACHED: Mutex<Vec<(ProgramKey, Weak<Attached>)>> = Mutex::new(Vec::new());
+static ATTACHED: ProcessList<(ProgramKey, Weak<Attached>)> = ProcessList::new();
 
-fn attached_programs() -> MutexGuard<'static, Vec<(ProgramKey, Weak<Attached>)>> {
-    ATTACHED.lock().unwrap_or_else(PoisonError::into_inner)
+/// Makes the list usable in the child of a fork. Called before any other code there.
+pub fn unlock_programs_in_child() {
+    drop(ATTACHED.unlock_in_child());
 }
 
 /// One entry of the list; dropping it removes the entry.
@@ -41,7 +43,7 @@ impl Entry {
     /// Enters `program` before this process attaches or joins it.
     pub(crate) fn new(program: u32) -> Self {
         let key = (process::id(), program);
-        attached_programs().push((key, Weak::new()));
+        ATTACHED.lock().push((key, Weak::new()));
         Self(key)
     }
 
@@ -49,8 +51,7 @@ impl Entry {
     pub(crate) fn hold(self, mode: AttachMode, maps: Maps, link: OwnedFd) -> Arc<Attached> {
         let key = self.0;
         let attached = Arc::new(Attached { mode, maps, link, _entry: self });
-        if let Some((_, program)) = attached_programs().iter_mut().find(|(other, _)| *other == key)
-        {
+        if let Some((_, program)) = ATTACHED.lock().iter_mut().find(|(other, _)| *other == key) {
             *program = Arc::downgrade(&attached);
         }
         attached
@@ -59,7 +60,7 @@ impl Entry {
 
 impl Drop for Entry {
     fn drop(&mut self) {
-        attached_programs().retain(|(key, _)| *key != self.0);
+        ATTACHED.lock().retain(|(key, _)| *key != self.0);
     }
 }
 
@@ -70,10 +71,7 @@ pub(crate) fn find(program: u32) -> Option<Weak<Attached>> {
 }
 
 fn find_of(key: ProgramKey) -> Option<Weak<Attached>> {
-    attached_programs()
-        .iter()
-        .find(|(other, _)| *other == key)
-        .map(|(_, program)| Weak::clone(program))
+    ATTACHED.lock().iter().find(|(other, _)| *other == key).map(|(_, program)| Weak::clone(program))
 }
 
 #[cfg(test)]

@@ -49,14 +49,17 @@ mod claim;
 mod error;
 mod layout;
 mod maps;
+mod process_list;
 mod raw;
 mod redirect;
 mod skeleton;
 
 pub use attach_mode::AttachMode;
+pub use attached::unlock_programs_in_child;
 pub use claim::Claim;
 pub use error::Error;
 pub use layout::{Counters, EndpointAddress, QUEUES, SLOTS, Verdict};
+pub use process_list::ProcessList;
 pub use redirect::Redirect;
 
 /// The loaded program, for running it on single frames without an interface.

@@ -4,12 +4,16 @@
 
 mod common;
 
+use std::net::IpAddr;
 use std::os::fd::AsFd as _;
 use std::process::Stdio;
 use std::thread;
 use std::time::Duration;
 
-use common::{Hosts, INTERFACE, V4, V6, config, echo, eventually, learn_hops, now, run, skipped};
+use common::{
+    Hosts, INTERFACE, V4, V6, config, echo, eventually, learn_hops, now, packet, run, send,
+    skipped, to,
+};
 use ofi_xdp_bpf::{AttachMode, EndpointAddress, Redirect};
 use ofi_xdp_core::Port;
 use ofi_xdp_datapath::{HybridPort, Mode, Tier, XskMode};
@@ -275,6 +279,42 @@ fn root_kernel_sockets_send_fragments_too() {
     }
 }
 
+/// Packets to one peer exceed the MTU of the interface by which its route leads. Those to others
+/// keep Don't Fragment, so that path searches see what is lost.
+#[test]
+fn root_packets_too_long_for_the_route_of_a_peer_are_lost_and_no_other_is_fragmented() {
+    if skipped() {
+        return;
+    }
+    for (ips, (far, network), payload) in [
+        (V4, ("198.51.100.9", "198.51.100.1/24"), 1472),
+        (V6, ("fd00:51::9", "fd00:51::1/64"), 1452),
+    ] {
+        let hosts = Hosts::new();
+        let left = &hosts.names[0];
+        run(&format!("ip -n {left} link add narrow0 type veth peer name narrow1"));
+        run(&format!("ip -n {left} addr add {network} dev narrow0"));
+        for name in ["narrow0", "narrow1"] {
+            run(&format!("ip -n {left} link set {name} mtu 1300 up"));
+        }
+        let mut client = hosts.open(0, ips[0], Mode::Udp);
+        let near = to(0, (ips[1].parse::<IpAddr>().unwrap(), 9).into());
+        let far = to(1, (far.parse::<IpAddr>().unwrap(), 9).into());
+        let mut lost = |to, payload| {
+            let before = client.stats().udp_lost;
+            send(&mut client, to, &packet(0, payload));
+            client.flush().unwrap();
+            client.stats().udp_lost - before
+        };
+        for mtu in [1500, 1400, 1500] {
+            set_mtu(&hosts, mtu);
+            assert_eq!([lost(near, payload), lost(near, 64)], [0, 0], "MTU {mtu}");
+            // Only what exceeds the own interface's MTU goes in fragments.
+            assert_eq!([lost(far, 1320), lost(far, 64)], [1, 0], "MTU {mtu}");
+        }
+    }
+}
+
 #[test]
 fn root_a_neighbours_new_address_loses_nothing() {
     if skipped() {
@@ -379,7 +419,7 @@ fn process() {
         let mut packets = Vec::new();
         port.receive(now(), 64, &mut |got| packets.push((got.from, got.bytes.to_vec()))).unwrap();
         for (from, bytes) in &packets {
-            common::send(&mut port, common::to(0, from.socket_addr()), bytes);
+            send(&mut port, to(0, from.socket_addr()), bytes);
         }
         port.flush().unwrap();
         thread::sleep(Duration::from_micros(200));

@@ -18,7 +18,7 @@ use common::{
     Hosts, INTERFACE, V4, V6, config, echo, eventually, learn_hops, now, packet, run, send,
     skipped, to,
 };
-use ofi_xdp_core::Port;
+use ofi_xdp_core::{Port, Transmit, Transmitted};
 use ofi_xdp_datapath::{HybridPort, Mode, PortStats, Tier, Verdict, XskMode};
 
 /// Sizes of the packets in one echo: the smallest, odd ones, the largest at this MTU, and a burst.
@@ -150,6 +150,37 @@ fn root_frames_that_a_flush_leaves_in_the_ring_leave_with_the_next_receive() {
             !client.has_untaken()
         });
     }
+}
+
+/// No descriptor tells when a device gives frames back.
+#[test]
+fn root_a_packet_without_a_frame_is_due_again() {
+    if skipped() {
+        return;
+    }
+    let hosts = Hosts::new();
+    let mut client = hosts.open(0, V4[0], Mode::Skb);
+    let mut server = hosts.open(1, V4[1], Mode::Skb);
+    learn_hops(&mut client, &mut server);
+    let bytes = packet(0, 64);
+    let to = to(0, server.local_addr());
+    let fill = |buffer: &mut [u8]| {
+        buffer[..bytes.len()].copy_from_slice(&bytes);
+        Some(Transmit { len: bytes.len(), to, receive_max: 1472 })
+    };
+    let mut sent = 0;
+    while client.transmit(fill).unwrap() == Transmitted::Sent {
+        assert!(!client.has_untaken());
+        sent += 1;
+    }
+    assert!(client.has_untaken(), "{sent} packets have all frames");
+    client.flush().unwrap();
+    eventually("the packet finds a frame", || {
+        client.receive(now(), 64, &mut |_| {}).unwrap();
+        let sent = client.transmit(fill).unwrap();
+        client.flush().unwrap();
+        sent == Transmitted::Sent && !client.has_untaken()
+    });
 }
 
 /// All lengths around the limits where a packet takes one frame more.

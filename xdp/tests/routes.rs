@@ -4,7 +4,9 @@
 
 mod common;
 
-use common::{Hosts, INTERFACE, V4, V6, echo, eventually, learn_hops, now, run, skipped};
+use common::{
+    Hosts, INTERFACE, V4, V6, echo, eventually, learn_hops, now, packet, run, send, skipped, to,
+};
 use ofi_xdp_core::Port;
 use ofi_xdp_datapath::{HybridPort, Mode};
 
@@ -73,6 +75,32 @@ fn root_a_rule_may_come_and_go() {
         assert_eq!(path(&mut client, &mut server), Path::Kernel, "{ips:?}");
         ip(&format!("rule del to {peer} lookup 100"));
         assert_eq!(path(&mut client, &mut server), Path::Xdp, "{ips:?}");
+    }
+}
+
+/// The kernel checks a stale neighbour when it sends to it, and this is the only packet.
+#[test]
+fn root_a_stale_neighbour_gets_a_packet_from_the_kernel_beside_batches() {
+    if skipped() {
+        return;
+    }
+    let hosts = Hosts::new();
+    let mut client = hosts.open(0, V4[0], Mode::Auto);
+    let mut server = hosts.open(1, V4[1], Mode::Auto);
+    learn_hops(&mut client, &mut server);
+    let [left, right] = &hosts.names;
+    let address = run(&format!("ip netns exec {right} cat /sys/class/net/{INTERFACE}/address"));
+    let stale = format!("{} lladdr {} dev {INTERFACE} nud stale", V4[1], address.trim());
+    for by_kernel in [1, 0] {
+        if by_kernel == 1 {
+            run(&format!("ip -n {left} neigh replace {stale}"));
+        }
+        client.poll_all_sources();
+        client.receive(now(), 1, &mut |_| {}).unwrap();
+        let before = client.stats().udp_transmitted;
+        send(&mut client, to(0, server.local_addr()), &packet(0, 64));
+        client.flush().unwrap();
+        assert_eq!(client.stats().udp_transmitted - before, by_kernel);
     }
 }
 

@@ -11,8 +11,8 @@ use crate::api::rss::SOURCE_FIRST;
 use crate::collections::mix::mix;
 use crate::{Instant, collections::time::TICK_NANOS};
 
-/// The first port that a request can name: lower ones need a privilege (ip(7)).
-const NAMED_FIRST: u16 = 1024;
+/// Below it a request counts receive queues. Between it and [`SOURCE_FIRST`] it has no meaning.
+const COUNTS_END: u16 = 1024;
 /// Tries for a receiver that names ports: the first one leads to its queue, unless the card has
 /// changed.
 const NAMED_TRIES: u16 = 8;
@@ -20,7 +20,7 @@ const NAMED_TRIES: u16 = 8;
 /// one sender of 3,000 finds none. With four tries it would be one of 55.
 const TRIES_A_QUEUE: u16 = 8;
 /// The most tries, and so many that a path that drops packets counts as.
-const TRIES_MAX: u16 = TRIES_A_QUEUE * NAMED_FIRST;
+const TRIES_MAX: u16 = TRIES_A_QUEUE * COUNTS_END;
 const TIMED_OUT_TRIES: u16 = 8;
 /// In place of a count of tries: requests are ignored until the pause is over.
 const PAUSED: u16 = u16::MAX;
@@ -42,10 +42,11 @@ impl WantedPort {
     /// The present one: packets arrive by the right queue.
     pub const KEEP: Self = Self(0);
 
-    /// The wanted port from its form on the wire.
+    /// The wanted port from its form on the wire: a count of queues or a port that can be named.
+    /// Other numbers change nothing.
     #[must_use]
     pub const fn from_bits(bits: u16) -> Self {
-        Self(bits)
+        if bits < COUNTS_END || bits >= SOURCE_FIRST { Self(bits) } else { Self::KEEP }
     }
 
     /// The form on the wire.
@@ -57,7 +58,7 @@ impl WantedPort {
     /// Any other one, for a card of `queues` receive queues.
     #[must_use]
     pub const fn other(queues: u16) -> Self {
-        let most = NAMED_FIRST - 1;
+        let most = COUNTS_END - 1;
         Self(if queues == 0 {
             1
         } else if queues > most {
@@ -67,10 +68,11 @@ impl WantedPort {
         })
     }
 
-    /// This one; `None` for a port that needs a privilege.
+    /// This one; `None` for a port that no sender chooses. Others may be those of services of the
+    /// sender's host.
     #[must_use]
     pub const fn named(port: u16) -> Option<Self> {
-        if port < NAMED_FIRST { None } else { Some(Self(port)) }
+        if port < SOURCE_FIRST { None } else { Some(Self(port)) }
     }
 
     /// Whether the present port is right.
@@ -82,7 +84,7 @@ impl WantedPort {
     /// How many ports a sender tries before it pauses.
     #[must_use]
     pub const fn tries_max(self) -> u16 {
-        if self.0 >= NAMED_FIRST {
+        if self.0 >= SOURCE_FIRST {
             return NAMED_TRIES;
         }
         self.0 * TRIES_A_QUEUE
@@ -258,13 +260,18 @@ mod tests {
     }
 
     #[test]
-    fn a_named_port_is_taken_and_a_privileged_one_cannot_be_named() {
+    fn a_named_port_is_taken_and_one_that_no_sender_chooses_is_ignored() {
         let mut port = SourcePort::new(OWN);
         assert!(want(&mut port, 0, WantedPort::named(50_001).unwrap()));
         assert_eq!(port.port(), 50_001);
         assert!(!want(&mut port, 1, WantedPort::named(50_001).unwrap()), "the same one");
-        assert_eq!(WantedPort::named(1023), None);
-        for bits in 1..NAMED_FIRST {
+        for bits in [COUNTS_END, 4789, SOURCE_FIRST - 1] {
+            let mut port = SourcePort::new(OWN);
+            assert_eq!(WantedPort::named(bits), None);
+            assert!(!want(&mut port, 0, WantedPort::from_bits(bits)));
+            assert_eq!(port.port(), OWN);
+        }
+        for bits in 1..COUNTS_END {
             let mut port = SourcePort::new(OWN);
             assert!(want(&mut port, 0, WantedPort::from_bits(bits)));
             assert!(port.port() >= SOURCE_FIRST, "a count of queues");

@@ -11,6 +11,7 @@ use std::ffi::{c_int, c_void};
 use std::ptr::NonNull;
 use std::sync::OnceLock;
 
+use crate::getinfo::open_objects;
 use crate::objects::progress_thread::ProgressThread;
 use crate::sys::abi::{self, Provider, make_version};
 use crate::sys::personality::{self, Personality};
@@ -86,7 +87,7 @@ pub unsafe extern "C" fn fi_prov_ini() -> *mut abi::fi_provider {
         let disable_layering = unsafe { context.add(DISABLE_LAYERING_OFFSET) };
         // SAFETY: as above; the byte is libfabric's `bool`.
         unsafe { disable_layering.write(u8::from(!personality.is_layered())) };
-        process::count_forks();
+        process::handle_forks(in_child);
         let own = if personality == Personality::Xdp { &PROVIDER } else { &OWN_NAME };
         if let Some(handle) = own.handle() {
             log::install(handle);
@@ -94,6 +95,13 @@ pub unsafe extern "C" fn fi_prov_ini() -> *mut abi::fi_provider {
         }
     }
     provider
+}
+
+/// Called in the child of a fork, before any other code there.
+extern "C" fn in_child() {
+    process::note_fork();
+    open_objects::unlock_in_child();
+    ProgressThread::unlock_in_child();
 }
 
 /// `fi_fabric`.

@@ -6,7 +6,7 @@
 //! returned, never dereferenced, so a stale one does no harm. The man pages make the application
 //! responsible for not closing an object in use. Bound: the application's open objects.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use ofi_xdp_datapath::fork::ProcessList;
 
 use crate::getinfo::mr_mode::MrMode;
 use crate::sys::{abi, process};
@@ -50,7 +50,7 @@ pub(crate) struct OfferKey<'a> {
     pub(crate) mr_mode: MrMode,
 }
 
-static OPEN: Mutex<Vec<OpenHandle>> = Mutex::new(Vec::new());
+static OPEN: ProcessList<OpenHandle> = ProcessList::new();
 
 impl OpenHandle {
     /// Whether an offer with these names belongs to it.
@@ -69,17 +69,17 @@ impl OpenHandle {
 
 /// Adds an object that was opened as `fid`.
 pub(crate) fn add(fid: usize, object: OpenObject) {
-    open().push(OpenHandle { fid, generation: process::generation(), object });
+    OPEN.lock().push(OpenHandle { fid, generation: process::generation(), object });
 }
 
 /// Removes a closed object.
 pub(crate) fn remove(fid: usize) {
-    open().retain(|it| it.fid != fid);
+    OPEN.lock().retain(|it| it.fid != fid);
 }
 
 /// The open fabric or domain of this provider with this C pointer.
 pub(crate) fn find(fid: usize) -> Option<OpenHandle> {
-    open().iter().find(|it| it.fid == fid && it.generation == process::generation()).cloned()
+    OPEN.lock().iter().find(|it| it.fid == fid && it.generation == process::generation()).cloned()
 }
 
 /// The fabric and the domain to put into an offer, as C's pointers. They are those that the hints
@@ -90,7 +90,7 @@ pub(crate) fn for_offer(
     domain: Option<&OpenHandle>,
     offer: &OfferKey<'_>,
 ) -> (*mut abi::fid_fabric, *mut abi::fid_domain) {
-    let all = open();
+    let all = OPEN.lock();
     let ours = || all.iter().filter(|it| it.generation == process::generation());
     let fits = |it: &OpenHandle| it.admits(offer.fabric_name, offer.domain_name);
     let fabric = fabric.or_else(|| {
@@ -113,7 +113,7 @@ fn pointer<T>(handle: Option<&OpenHandle>) -> *mut T {
     handle.map_or(std::ptr::null_mut(), |it| std::ptr::with_exposed_provenance_mut(it.fid))
 }
 
-// The lock protects a list, which is consistent at all times.
-fn open() -> MutexGuard<'static, Vec<OpenHandle>> {
-    OPEN.lock().unwrap_or_else(PoisonError::into_inner)
+/// Makes the list usable in the child of a fork. Called before any other code there.
+pub(crate) fn unlock_in_child() {
+    drop(OPEN.unlock_in_child());
 }

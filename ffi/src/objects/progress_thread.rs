@@ -18,12 +18,13 @@
 //! thread.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use nix::sys::prctl;
 use nix::sys::signal::SigSet;
 use ofi_xdp_datapath::Thread;
+use ofi_xdp_datapath::fork::ProcessList;
 
 use super::monitored::{Endpoints, Round};
 use crate::runtime::Runtime;
@@ -68,7 +69,7 @@ pub(crate) struct ProgressThread {
 }
 
 /// Running threads, which the end of the process stops.
-static RUNNING: Mutex<Vec<Arc<ProgressThread>>> = Mutex::new(Vec::new());
+static RUNNING: ProcessList<Arc<ProgressThread>> = ProcessList::new();
 
 impl ProgressThread {
     /// Starts the thread, which runs until [`Self::stop`].
@@ -94,7 +95,7 @@ impl ProgressThread {
             handle: Mutex::new(Some(handle)),
             generation: process::generation(),
         });
-        lock(&RUNNING).push(Arc::clone(&thread));
+        RUNNING.lock().push(Arc::clone(&thread));
         Ok(thread)
     }
 
@@ -147,17 +148,17 @@ impl ProgressThread {
             }
             handle.join();
         }
-        lock(&RUNNING).retain(|it| !std::ptr::eq(Arc::as_ptr(it), self));
+        RUNNING.lock().retain(|it| !std::ptr::eq(Arc::as_ptr(it), self));
+    }
+
+    /// Makes the list of threads usable in the child of a fork. Called before any other code there.
+    pub(crate) fn unlock_in_child() {
+        drop(RUNNING.unlock_in_child());
     }
 
     /// Ends all threads at the end of the process; domains may still be open.
     pub(crate) fn stop_all() {
-        let running = match RUNNING.try_lock() {
-            Ok(mut running) => std::mem::take(&mut *running),
-            // In the child of a fork the lock may be held for ever, by a thread of the parent.
-            Err(TryLockError::WouldBlock) if process::generation() > 0 => return,
-            Err(_) => std::mem::take(&mut *lock(&RUNNING)),
-        };
+        let running = std::mem::take(&mut *RUNNING.lock());
         for thread in running {
             if thread.generation == process::generation() {
                 // A signal handler that calls exit() may have interrupted a call that holds the

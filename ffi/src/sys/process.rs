@@ -39,14 +39,15 @@ pub(crate) fn core_wait(thread: u32) -> Option<Duration> {
     text.split(' ').nth(1)?.parse().ok().map(Duration::from_nanos)
 }
 
-/// Counts forks from now on, and closes sockets in the child. Called once, at load.
-pub(crate) fn count_forks() {
+/// Calls `in_child` in the child of each fork from now on. Called once, at load.
+pub(crate) fn handle_forks(in_child: unsafe extern "C" fn()) {
     // SAFETY: the handler takes no lock that a thread of the parent may hold, and stays mapped (see
     // `build.rs`).
-    unsafe { libc::pthread_atfork(None, None, Some(note_fork)) };
+    unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
 }
 
-extern "C" fn note_fork() {
+/// Counts a fork, and closes sockets of the parent. Called in the child.
+pub(crate) fn note_fork() {
     GENERATION.fetch_add(1, Ordering::Relaxed);
     ofi_xdp_datapath::fork::close_in_child();
 }

@@ -48,14 +48,17 @@ impl XskTransmit {
 pub(super) struct Framing {
     local: PeerAddress,
     mac: MacAddress,
+    /// Whether packets are datagrams of an application: these have no checksum but that of UDP.
+    datagrams: bool,
     /// The last packet, and the template of its headers.
     last: Option<(XskTransmit, Template)>,
 }
 
 impl Framing {
-    /// For packets of the endpoint at `local` from a device with the link-layer address `mac`.
-    pub(super) const fn new(local: PeerAddress, mac: MacAddress) -> Self {
-        Self { local, mac, last: None }
+    /// For packets, or `datagrams` of an application, of the endpoint at `local` from a device with
+    /// the link-layer address `mac`.
+    pub(super) const fn new(local: PeerAddress, mac: MacAddress, datagrams: bool) -> Self {
+        Self { local, mac, datagrams, last: None }
     }
 
     /// The endpoint's address.
@@ -92,13 +95,14 @@ impl Framing {
         frame: &mut [u8],
         payload: Range<usize>,
     ) -> Result<Range<usize>, EmitError> {
+        let computes = outgoing.gateway || self.datagrams;
         let headers = Headers {
             source_mac: self.mac,
             destination_mac: outgoing.mac,
             source: self.local.with_port(outgoing.source),
             destination: outgoing.to,
             traffic_class: TRAFFIC_CLASS,
-            checksum: if outgoing.gateway { UdpChecksum::Compute } else { UdpChecksum::Omit },
+            checksum: if computes { UdpChecksum::Compute } else { UdpChecksum::Omit },
         };
         self.last = Template::new(&headers).map(|template| (*outgoing, template));
         match &self.last {
@@ -124,6 +128,10 @@ mod tests {
         }
     }
 
+    fn framing(datagrams: bool) -> Framing {
+        Framing::new(LOCAL, MacAddress([6; 6]), datagrams)
+    }
+
     /// The frame of a packet by `framing`.
     fn frame(framing: &mut Framing, outgoing: &XskTransmit) -> Vec<u8> {
         let mut frame = vec![0xaa; 100];
@@ -146,8 +154,8 @@ mod tests {
         ];
         for first in &others {
             for second in &others {
-                let mut framing = Framing::new(LOCAL, MacAddress([6; 6]));
-                let of_new = |it| frame(&mut Framing::new(LOCAL, MacAddress([6; 6])), it);
+                let mut framing = framing(false);
+                let of_new = |it| frame(&mut self::framing(false), it);
                 assert_eq!(frame(&mut framing, first), of_new(first));
                 assert_eq!(
                     frame(&mut framing, second),
@@ -159,9 +167,19 @@ mod tests {
         }
     }
 
+    /// A packet to a gateway has it, too (`headers/tests.rs`).
+    #[test]
+    fn a_datagram_of_an_application_has_a_udp_checksum_on_the_link() {
+        let direct = outgoing();
+        let [of_packet, of_datagram] = [false, true].map(|it| frame(&mut framing(it), &direct));
+        let routed = frame(&mut framing(false), &XskTransmit { gateway: true, ..direct });
+        assert_ne!(of_packet, routed);
+        assert_eq!(of_datagram, routed);
+    }
+
     #[test]
     fn a_frame_without_room_is_refused_either_way() {
-        let mut framing = Framing::new(LOCAL, MacAddress([6; 6]));
+        let mut framing = framing(false);
         for _ in 0..2 {
             let mut small = [0; 41];
             assert_eq!(framing.write(&outgoing(), &mut small, 41..41), Err(EmitError::NoRoom));

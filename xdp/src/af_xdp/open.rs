@@ -175,6 +175,7 @@ impl XskPortConfig<'_> {
             mac,
             headers,
             payload_max,
+            datagrams: self.any_payload,
         }))
     }
 }

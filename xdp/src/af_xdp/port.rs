@@ -85,6 +85,8 @@ pub(super) struct XskParts {
     pub(super) headers: usize,
     /// Maximum packet in bytes.
     pub(super) payload_max: usize,
+    /// Whether packets are datagrams of an application.
+    pub(super) datagrams: bool,
 }
 
 impl XskPort {
@@ -99,7 +101,7 @@ impl XskPort {
             lease,
             rings,
             memory,
-            framing: Framing::new(parts.local, parts.mac),
+            framing: Framing::new(parts.local, parts.mac, parts.datagrams),
             headers: parts.headers,
             payload_max: parts.payload_max,
             // One batch may be outside of the ring while it fills.

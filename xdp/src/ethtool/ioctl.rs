@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The system call: `SIOCETHTOOL` of ioctl(2) (netdevice(7)).
+//! The system calls: `SIOCETHTOOL` and `SIOCGIFMTU` of ioctl(2) (netdevice(7)).
 //!
-//! In: a [`RuleRequest`] or a [`HashRequest`]. Out: the answer, in the request. Callers: [`super`].
+//! In: a [`RuleRequest`] or a [`HashRequest`]. Out: the answer, in the request. Callers: [`super`];
+//! the kernel socket, for the MTU.
 //! The socket keeps the network namespace, and the index the interface, so a rule is removed from
 //! the right interface on any thread, also after a change of its name. Bounds: two system calls,
 //! and two more for each change of the name meanwhile, up to [`NAMES_MAX`].
@@ -10,7 +11,7 @@
 
 use std::ffi::{CStr, c_char};
 use std::io;
-use std::os::fd::AsRawFd as _;
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd};
 use std::os::unix::net::UnixDatagram;
 
 use nix::errno::Errno;
@@ -24,12 +25,61 @@ use super::rules::{RULES_MAX, RuleRequest};
 pub(crate) const SIOCETHTOOL: u16 = 0x8946;
 /// linux/sockios.h.
 const SIOCGIFNAME: u16 = 0x8910;
+/// linux/sockios.h.
+const SIOCGIFMTU: u16 = 0x8921;
 
 /// Maximum number of names by which one request is made.
 const NAMES_MAX: u32 = 3;
 
 /// A name in the form of the kernel, which ends with a zero.
 type KernelName = [c_char; libc::IFNAMSIZ];
+
+/// `struct ifreq` with an MTU.
+#[repr(C)]
+struct MtuRequest {
+    name: KernelName,
+    mtu: i32,
+    rest: [u8; size_of::<libc::ifreq>() - size_of::<KernelName>() - size_of::<i32>()],
+}
+
+const _: () = assert!(size_of::<MtuRequest>() == size_of::<libc::ifreq>());
+
+/// The MTU of the interface with this index, in the network namespace of `socket`. Two system
+/// calls, which wait for no lock of interfaces (`dev_ifsioc_locked`, `net/core/dev_ioctl.c`).
+///
+/// # Errors
+/// ENXIO, ENODEV: there is no such interface any more.
+pub(crate) fn interface_mtu(socket: BorrowedFd<'_>, index: u32) -> io::Result<u32> {
+    let name = interface_name(socket, index)?;
+    let mut request = MtuRequest { name, mtu: 0, rest: [0; _] };
+    let (fd, code) = (socket.as_raw_fd(), SIOCGIFMTU.into());
+    // SAFETY: `request` lives through the call and has no other user. It has the length of a
+    // `struct ifreq`, of which the kernel reads the name and writes the MTU.
+    let result = unsafe { libc::ioctl(fd, code, &raw mut request) };
+    Errno::result(result)?;
+    Ok(u32::try_from(request.mtu).unwrap_or(0))
+}
+
+/// The present name of the interface with this index, in the network namespace of `socket`. An
+/// interface that is up may be renamed (since Linux 6.2), and another one may get its former name.
+///
+/// # Errors
+/// ENXIO: there is no such interface any more. ENODEV of a request says less: the device may be
+/// switched off.
+fn interface_name(socket: BorrowedFd<'_>, index: u32) -> io::Result<KernelName> {
+    let ifru_ifindex = i32::try_from(index).map_err(|_| Errno::ENXIO)?;
+    let ifr_ifru = libc::__c_anonymous_ifr_ifru { ifru_ifindex };
+    let mut interface = libc::ifreq { ifr_name: [0; libc::IFNAMSIZ], ifr_ifru };
+    let (fd, code) = (socket.as_raw_fd(), SIOCGIFNAME.into());
+    // SAFETY: `interface` lives through the call and has no other user. The kernel reads its index
+    // and writes its name (`dev_ifname`, net/core/dev_ioctl.c).
+    let result = unsafe { libc::ioctl(fd, code, &raw mut interface) };
+    match Errno::result(result) {
+        Ok(_) => Ok(interface.ifr_name),
+        Err(Errno::ENODEV) => Err(Errno::ENXIO.into()),
+        Err(error) => Err(error.into()),
+    }
+}
 
 /// An interface by index, in the network namespace in which it was opened.
 #[derive(Debug)]
@@ -64,25 +114,9 @@ impl EthtoolInterface {
         name.to_string_lossy().into_owned()
     }
 
-    /// The present name. An interface that is up may be renamed (since Linux 6.2), and another one
-    /// may get its former name.
-    ///
-    /// # Errors
-    /// ENXIO: there is no such interface any more. ENODEV of a request says less: the device may be
-    /// switched off.
+    /// The present name, as [`interface_name`].
     fn kernel_name(&self) -> io::Result<KernelName> {
-        let ifru_ifindex = i32::try_from(self.index).map_err(|_| Errno::ENXIO)?;
-        let ifr_ifru = libc::__c_anonymous_ifr_ifru { ifru_ifindex };
-        let mut interface = libc::ifreq { ifr_name: [0; libc::IFNAMSIZ], ifr_ifru };
-        let (fd, code) = (self.socket.as_raw_fd(), SIOCGIFNAME.into());
-        // SAFETY: `interface` lives through the call and has no other user. The kernel reads its
-        // index and writes its name (`dev_ifname`, net/core/dev_ioctl.c).
-        let result = unsafe { libc::ioctl(fd, code, &raw mut interface) };
-        match Errno::result(result) {
-            Ok(_) => Ok(interface.ifr_name),
-            Err(Errno::ENODEV) => Err(Errno::ENXIO.into()),
-            Err(error) => Err(error.into()),
-        }
+        interface_name(self.socket.as_fd(), self.index)
     }
 
     /// The caller has checked that the request has room.

@@ -4,8 +4,8 @@
 //! In: typed requests. Out: the kernel's answer, in the request. Callers: `steering`, which changes
 //! rules, and `host/card_hash.rs`, which reads the card's hash. Rules have no netlink form
 //! (Documentation/networking/ethtool-netlink.rst, "Request translation"), nor have hash fields
-//! before Linux 6.17. To read needs no privilege (net/ethtool/ioctl.c, `dev_ethtool`). Bounds:
-//! those of the requests.
+//! before Linux 6.17. To read needs no privilege (net/ethtool/ioctl.c, `dev_ethtool`). The kernel
+//! socket asks for the MTU of its interface by the same call. Bounds: those of the requests.
 //!
 //! | file | contents |
 //! |---|---|

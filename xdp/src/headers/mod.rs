@@ -8,7 +8,9 @@
 //! 802.1Q tag, and one pass over the payload where [`emit`] computes the UDP checksum.
 //!
 //! [`parse`] does not verify the UDP checksum: on virtual links the sender's kernel leaves it
-//! partial for offload hardware that does not exist. The packet's own CRC-32C covers the payload.
+//! partial for offload hardware that does not exist. The packet's own CRC-32C covers the payload. A
+//! datagram of an application has none: what arrives by an AF_XDP socket is checked by the link
+//! alone.
 
 mod checksum;
 mod ethernet;

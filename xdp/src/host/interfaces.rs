@@ -14,7 +14,9 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use crate::headers::MacAddress;
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::address::{AddressAttribute, AddressMessage};
-use netlink_packet_route::link::{InfoKind, LinkAttribute, LinkFlags, LinkInfo, LinkMessage};
+use netlink_packet_route::link::{
+    InfoKind, LinkAttribute, LinkFlags, LinkInfo, LinkLayerType, LinkMessage,
+};
 use ofi_xdp_bpf::EndpointAddress;
 
 use crate::host::features::{GenericNetlink, XdpFeatures};
@@ -42,7 +44,7 @@ pub struct InterfaceInfo {
     pub index: u32,
     /// Maximum IP packet, in bytes.
     pub mtu: u32,
-    /// The link-layer address; zero if there is none of six bytes.
+    /// The link-layer address of an Ethernet interface; zero for all others.
     pub mac: MacAddress,
     /// Name of the driver (`mlx5_core`, `virtio_net`), or the kind of a virtual interface (`veth`).
     /// Empty if neither is known.
@@ -67,6 +69,11 @@ pub struct InterfaceInfo {
 }
 
 impl InterfaceInfo {
+    /// Whether it takes Ethernet frames.
+    pub(crate) fn is_ethernet(&self) -> bool {
+        self.mac != MacAddress::default()
+    }
+
     /// Whether this is an address of the interface.
     #[must_use]
     pub fn owns(&self, ip: IpAddr) -> bool {
@@ -161,13 +168,14 @@ fn interface(link: LinkMessage) -> InterfaceInfo {
         physical: false,
         xdp: None,
     };
+    let is_ethernet = link.header.link_layer_type == LinkLayerType::Ether;
     let (mut device, mut bus) = (None, None);
     for attribute in link.attributes {
         match attribute {
             LinkAttribute::IfName(name) => info.name = name,
             LinkAttribute::Mtu(mtu) => info.mtu = mtu,
             LinkAttribute::NumRxQueues(queues) => info.rx_queues = queues.max(1),
-            LinkAttribute::Address(address) => {
+            LinkAttribute::Address(address) if is_ethernet => {
                 info.mac = address.try_into().map(MacAddress).unwrap_or_default();
             }
             LinkAttribute::LinkInfo(infos) => {
@@ -292,6 +300,22 @@ mod tests {
             .collect();
         let loopback = name == "lo";
         InterfaceInfo { index, addresses, loopback, ..InterfaceInfo::sample(name) }
+    }
+
+    #[test]
+    fn addresses_of_other_links_than_ethernet_are_none_for_frames() {
+        for (kind, bytes, takes_frames) in [
+            (LinkLayerType::Ether, 6, true),
+            (LinkLayerType::Infiniband, 20, false),
+            (LinkLayerType::Ipgre, 4, false),
+            (LinkLayerType::Tunnel6, 6, false),
+        ] {
+            let mut link = LinkMessage::default();
+            link.header.link_layer_type = kind;
+            link.attributes = vec![LinkAttribute::Address(vec![2; bytes])];
+            assert_eq!(interface(link).is_ethernet(), takes_frames, "{kind:?}");
+        }
+        assert!(!interface(LinkMessage::default()).is_ethernet(), "it has none");
     }
 
     #[test]

@@ -69,6 +69,8 @@ pub struct HybridPort {
     primary_first: bool,
     /// Packets from the kernel socket since the last one from the `AF_XDP` socket.
     kernel_rx_run: u32,
+    /// A packet has found no frame since the last receive.
+    lacks_frame: bool,
 }
 
 const _: () = {
@@ -119,6 +121,7 @@ impl HybridPort {
             refresh_at: Instant::ZERO,
             primary_first: false,
             kernel_rx_run: 0,
+            lacks_frame: false,
         }
     }
 
@@ -182,11 +185,12 @@ impl HybridPort {
     }
 
     /// Whether the kernel has left frames in the ring of an `AF_XDP` socket, as while the device's
-    /// queue is full. [`Port::receive`] offers them again; no descriptor tells when.
+    /// queue is full, or a packet has found no frame, as while the device has all of them.
+    /// [`Port::receive`] and [`Port::transmit`] offer them again; no descriptor tells when.
     #[inline]
     #[must_use]
     pub fn has_untaken(&self) -> bool {
-        self.xdp.as_ref().is_some_and(|xdp| xdp.sockets.has_untaken())
+        self.lacks_frame || self.xdp.as_ref().is_some_and(|xdp| xdp.sockets.has_untaken())
     }
 
     /// Disarms the wakeup descriptor, so that no packet pays for it.
@@ -269,6 +273,7 @@ impl Port for HybridPort {
         budget: u16,
         sink: &mut impl FnMut(Datagram<'_>),
     ) -> Result<u16, PortError> {
+        self.lacks_frame = false;
         if self.xdp.is_none() {
             if let Some(found) = self.recovery.as_mut().and_then(Recovery::take) {
                 self.restore(found);
@@ -283,17 +288,19 @@ impl Port for HybridPort {
         &mut self,
         fill: impl FnOnce(&mut [u8]) -> Option<Transmit>,
     ) -> Result<Transmitted, PortError> {
-        let Self { xdp, udp, stats, limits, .. } = self;
+        // `fill` cannot be undone, so both paths must have room. Frames in the ring, which have
+        // left the batches, go before the rest of these.
+        if !self.udp.has_room() {
+            self.flush()?;
+        }
+        let Self { xdp, udp, stats, limits, lacks_frame, .. } = self;
         let Some(xdp) = xdp else {
             return Ok(udp.transmit(|buffer| fill(buffer.get_mut(..limits.payload_max)?)));
         };
-        // `fill` cannot be undone, so both paths must have room.
-        if !udp.has_room() {
-            xdp.reroute_short_batches(udp, stats, limits.coverage);
-            udp.flush(stats);
-        }
         if !xdp.is_direct || xdp.kernel_batch.as_ref().is_some_and(KernelBatch::is_likely) {
-            return Ok(xdp.transmit_via_kernel_batch(udp, stats, limits, fill));
+            let sent = xdp.transmit_via_kernel_batch(udp, stats, limits, fill);
+            *lacks_frame = sent == Transmitted::Full;
+            return Ok(sent);
         }
         let XdpHalf { sockets, routes, kernel_batch, .. } = xdp;
         let mut through_kernel = false;
@@ -311,8 +318,12 @@ impl Port for HybridPort {
                 copy.get_mut(..transmit.len)?.copy_from_slice(packet);
                 Some(transmit)
             });
+            if !joins {
+                udp.keep_last();
+            }
             None
         });
+        *lacks_frame = sent == Transmitted::Full;
         Ok(if through_kernel { Transmitted::Sent } else { sent })
     }
 
@@ -381,6 +392,23 @@ mod tests {
             std::thread::yield_now();
         }
         assert_eq!(received, [b"ping"]);
+    }
+
+    #[test]
+    fn a_port_of_kernel_sockets_alone_sends_more_than_its_batches_hold() {
+        let mut port = open("127.0.0.1:0");
+        let mut send = |slot, len| {
+            let address = SocketAddr::from(([127, 0, 0, 1], 9)).into();
+            let to = Destination { peer: PeerId::new(slot, 0), address };
+            port.transmit(|_| Some(Transmit { len, to, receive_max: u16::MAX }))
+        };
+        let longest = crate::config::PAYLOAD_MAX;
+        let packets = (0..100).map(|peer| (peer, 64)).chain((0..40).map(|_| (0, longest)));
+        for (peer, len) in packets {
+            assert_eq!(send(peer, len), Ok(Transmitted::Sent), "{len} bytes to peer {peer}");
+        }
+        port.flush().unwrap();
+        assert_eq!(port.stats().udp_transmitted, 140);
     }
 
     #[test]

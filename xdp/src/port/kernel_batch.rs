@@ -12,7 +12,7 @@
 //! sockets.
 
 use ofi_xdp_core::wire::HEAD_CHECKSUM_FROM;
-use ofi_xdp_core::{Destination, Transmit};
+use ofi_xdp_core::{PeerId, Transmit};
 
 /// Minimum length of a packet in a batch, in bytes: that of packets which the kernel protects. With
 /// an MTU below some 780 bytes there are no batches.
@@ -30,16 +30,22 @@ pub(super) struct KernelBatch {
     round: u16,
     /// Whether the last packet joined a batch; the next one usually does, too.
     likely: bool,
-    /// Destination of the last batch. All later packets for it follow the batch until the flush,
-    /// however short they are. On the other path they would overtake it, and the receiver would see
-    /// a gap.
-    ordered_after: Option<Destination>,
+    /// The peers of the batches of this round, a bit for each remainder of their slots. All later
+    /// packets to them follow their batch until the flush, however short they are. On the other
+    /// path they would overtake it, and the receiver would see a gap. Another peer with the same
+    /// bit loses no more than a copy of its packets.
+    ordered_after: u64,
+}
+
+/// The bit of a peer.
+const fn bit(peer: PeerId) -> u64 {
+    1 << (peer.slot() % u64::BITS)
 }
 
 impl KernelBatch {
     /// No batch yet.
     pub(super) const fn new(datagrams: bool) -> Self {
-        Self { datagrams, round: 0, likely: false, ordered_after: None }
+        Self { datagrams, round: 0, likely: false, ordered_after: 0 }
     }
 
     /// Whether the next packet should be written into the batches, because it will probably stay
@@ -53,10 +59,11 @@ impl KernelBatch {
         let follows = self.datagrams && (self.likely || self.round >= FEW);
         self.likely = transmit.len >= LEN_MIN || follows;
         self.round = self.round.saturating_add(1);
+        let peer = bit(transmit.to.peer);
         if self.likely {
-            self.ordered_after = Some(transmit.to);
+            self.ordered_after |= peer;
         }
-        self.ordered_after == Some(transmit.to)
+        self.ordered_after & peer != 0
     }
 
     /// Ends the rule of order: every batch leaves with the flush that follows.
@@ -64,6 +71,28 @@ impl KernelBatch {
         if self.datagrams {
             self.likely = self.round > FEW;
         }
-        (self.round, self.ordered_after) = (0, None);
+        (self.round, self.ordered_after) = (0, 0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ofi_xdp_core::{Destination, PeerAddress};
+
+    #[test]
+    fn short_packets_follow_the_batches_of_all_peers_until_the_flush() {
+        let mut batch = KernelBatch::new(false);
+        let mut takes = |slot, len| {
+            let address = PeerAddress::from_v4([198, 18, 0, 1], 7);
+            let to = Destination { peer: PeerId::new(slot, 1), address };
+            batch.takes(Transmit { len, to, receive_max: 1472 })
+        };
+        assert!(!takes(1, 64));
+        assert!(takes(1, LEN_MIN) && takes(2, LEN_MIN));
+        assert_eq!([1, 2, 3, 1].map(|slot| takes(slot, 64)), [true, true, false, true]);
+        batch.end_round();
+        let to = Destination { peer: PeerId::new(1, 1), address: PeerAddress::NONE };
+        assert!(!batch.takes(Transmit { len: 64, to, receive_max: 1472 }));
     }
 }

@@ -66,6 +66,9 @@ impl HybridPort {
         let mtu = interface.map_or(MTU_UNKNOWN, |interface| interface.mtu);
         let mut udp = UdpPort::bind(address, mtu, config.port_packets)
             .map_err(|source| OpenError::Bind { address, source })?;
+        if let Some(interface) = interface {
+            udp.set_interface(interface.index);
+        }
         if config.any_payload {
             udp.deliver_empty();
         }

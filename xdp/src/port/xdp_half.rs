@@ -68,13 +68,16 @@ impl XdpHalf {
         if sockets.is_full() {
             return Transmitted::Full;
         }
-        let mut moved = false;
+        let (mut moved, mut stays) = (false, false);
         let sent = udp.transmit(|buffer| {
             let transmit = fill(buffer.get_mut(..limits.payload_max)?)?;
             if kernel_batch.as_mut().is_some_and(|batch| batch.takes(transmit)) {
                 return Some(transmit);
             }
-            let Some(hop) = routes.hop(transmit.to, transmit.len) else { return Some(transmit) };
+            let Some(hop) = routes.hop(transmit.to, transmit.len) else {
+                stays = true;
+                return Some(transmit);
+            };
             let packet = buffer.get(..transmit.len)?;
             let framed = sockets.sender(transmit.to.address).transmit(stats, |frame| {
                 let frame = frame.get_mut(..packet.len())?;
@@ -86,10 +89,14 @@ impl XdpHalf {
             moved = framed == Transmitted::Sent;
             (!moved).then_some(transmit)
         });
+        if stays {
+            udp.keep_last();
+        }
         if moved { Transmitted::Sent } else { sent }
     }
 
-    /// Moves packets of short batches from the kernel socket to the `AF_XDP` socket.
+    /// Moves packets of short batches from the kernel socket to the `AF_XDP` socket. Those that the
+    /// kernel got for want of a hop stay: one of them makes it check a stale neighbour.
     pub(super) fn reroute_short_batches(
         &mut self,
         udp: &mut UdpPort,

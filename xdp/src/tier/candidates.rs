@@ -31,6 +31,9 @@ pub(crate) fn candidate_modes(
     if !interface.up {
         return Err(format!("interface {} is down", interface.name));
     }
+    if !interface.is_ethernet() {
+        return Err(format!("interface {} has no Ethernet address for frames", interface.name));
+    }
     let asked = || Some(format!("mode {mode} was asked for"));
     Ok(match mode {
         Mode::Auto if !interface.physical => {
@@ -152,6 +155,17 @@ mod tests {
         assert!(candidate_modes(Mode::Auto, Some(&device)).is_err());
         device.loopback = true;
         assert!(candidate_modes(Mode::Skb, Some(&device)).unwrap_err().contains("loopback"));
+    }
+
+    /// A tun interface has no link-layer address, one of `InfiniBand` has one of 20 bytes.
+    #[test]
+    fn an_interface_without_an_ethernet_address_has_no_candidate_modes() {
+        let device = InterfaceInfo { mac: Default::default(), ..interface(false) };
+        for mode in [Mode::Auto, Mode::Skb] {
+            let reason = candidate_modes(mode, Some(&device)).unwrap_err();
+            assert!(reason.contains("no Ethernet address"), "{reason}");
+        }
+        assert_eq!(ExpectedTier::new(Mode::Auto, &device, None).tier, Tier::Udp);
     }
 
     #[test]

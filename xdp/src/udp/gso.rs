@@ -45,6 +45,8 @@ pub(super) struct GsoBatch {
     receive_max: u16,
     start: usize,
     length: usize,
+    /// Whether its packets leave by the kernel, whatever other path there is.
+    stays: bool,
 }
 
 impl GsoBatch {
@@ -139,7 +141,15 @@ impl GsoBatches {
             batch.length += len;
         } else {
             let start = self.used;
-            let batch = GsoBatch { to, segment: len, count: 1, receive_max, start, length: len };
+            let batch = GsoBatch {
+                to,
+                segment: len,
+                count: 1,
+                receive_max,
+                start,
+                length: len,
+                stays: false,
+            };
             self.batches.push(batch);
         }
         self.unbatched_left = self.unbatched_left.saturating_sub(1);
@@ -160,19 +170,28 @@ impl GsoBatches {
             })
     }
 
+    /// Makes the packet that was queued last leave by the kernel, and its batch with it.
+    pub(super) fn keep_last(&mut self) {
+        if let Some(batch) = self.batches.last_mut() {
+            batch.stays = true;
+        }
+    }
+
     /// Offers the packets of short batches to `take`, until it refuses one; taken packets leave
-    /// their batch. Later packets to the destination of a long batch stay behind it. On the other
-    /// path they would overtake it, and the receiver would see a gap.
+    /// their batch. Later packets to the destination of a batch that stays remain behind it. On the
+    /// other path they would overtake it, and the receiver would see a gap.
     pub(super) fn reroute_short_batches(&mut self, mut take: impl FnMut(Transmit, &[u8]) -> bool) {
-        let (mut takes, mut ordered_after) = (true, None);
-        for batch in &mut self.batches {
-            if !batch.is_short() || ordered_after == Some(batch.to) {
-                ordered_after = Some(batch.to);
-                continue;
-            }
+        let Self { batches, bytes, .. } = self;
+        let mut takes = true;
+        // bound: the batches, each compared with those before it
+        for at in 0..batches.len() {
+            let (earlier, rest) = batches.split_at_mut(at);
+            let Some(batch) = rest.first_mut() else { break };
+            batch.stays |= !batch.is_short();
+            batch.stays |= earlier.iter().any(|other| other.stays && other.to == batch.to);
             // bound: its packets
-            while takes && batch.count > 0 {
-                takes = Self::offer(&self.bytes, batch, &mut take);
+            while takes && !batch.stays && batch.count > 0 {
+                takes = Self::offer(bytes, batch, &mut take);
             }
         }
     }
@@ -366,7 +385,7 @@ mod tests {
         let [three, four, long] = [(3, 1472, 1472), (4, 1472, 1472), (3, 4140, 8972)].map(
             |(count, segment, receive_max)| {
                 let (to, start, length) = (peer(1), 0, segment * usize::from(count));
-                GsoBatch { to, segment, count, receive_max, start, length }
+                GsoBatch { to, segment, count, receive_max, start, length, stays: false }
             },
         );
         assert!(three.uses_gso() && three.is_short());
@@ -389,6 +408,41 @@ mod tests {
         let mut left = Vec::new();
         batches.drain(|batch, _| left.push((batch.to.address.port(), batch.count)));
         assert_eq!(left, [(1, 44), (1, 2)]);
+    }
+
+    /// The destinations of packets that are rerouted, and of those that stay.
+    fn divided(packets: &[(usize, u16)], staying: &[usize]) -> (Vec<u16>, Vec<u16>) {
+        let mut batches = GsoBatches::new(64).unwrap();
+        for (number, &(len, port)) in packets.iter().enumerate() {
+            batches.buffer(len).unwrap();
+            batches.push(packet(len, port));
+            if staying.contains(&number) {
+                batches.keep_last();
+            }
+        }
+        let (mut taken, mut left) = (Vec::new(), Vec::new());
+        batches.reroute_short_batches(|transmit, _| {
+            taken.push(transmit.to.address.port());
+            true
+        });
+        batches.drain(|batch, _| left.extend(vec![batch.to.address.port(); batch.count.into()]));
+        (taken, left)
+    }
+
+    #[test]
+    fn short_tails_of_several_long_batches_follow_them() {
+        let long = |port| vec![(1472, port); 10];
+        let packets = [long(1), long(2), vec![(100, 1), (100, 2), (100, 3)]].concat();
+        let (taken, left) = divided(&packets, &[]);
+        assert_eq!((taken, left[20..].to_vec()), (vec![3], vec![1, 2]));
+    }
+
+    #[test]
+    fn a_packet_that_is_the_kernels_stays_and_those_behind_it() {
+        let packets = [(100, 1), (100, 2), (200, 1), (100, 3)];
+        assert_eq!(divided(&packets, &[]), (vec![1, 2, 1, 3], vec![]));
+        assert_eq!(divided(&packets, &[0]), (vec![2, 3], vec![1, 1]));
+        assert_eq!(divided(&packets, &[2]), (vec![1, 2, 3], vec![1]));
     }
 
     #[test]

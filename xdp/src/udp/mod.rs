@@ -12,6 +12,7 @@ mod connected;
 mod gro;
 mod groups;
 mod gso;
+mod long_packets;
 mod memory;
 pub(crate) mod poll_backoff;
 mod senders;
@@ -35,6 +36,7 @@ use connected::ConnectedPeer;
 use gro::Received;
 use groups::Groups;
 use gso::GsoBatches;
+use long_packets::LongPackets;
 use senders::Senders;
 use silent_poll::SilentPoll;
 use socket::KernelSocket;
@@ -53,6 +55,7 @@ pub struct UdpPort {
     silence: SilentPoll,
     local: SocketAddr,
     batches: GsoBatches,
+    long_packets: LongPackets,
     received: Received,
     payload_max: usize,
     port_packets: u16,
@@ -71,6 +74,7 @@ impl UdpPort {
         let local = main.socket.local_addr()?;
         Ok(Self {
             batches: GsoBatches::new(main.segments_max())?,
+            long_packets: LongPackets::new(local),
             received: Received::new()?,
             main,
             connected: ConnectedPeer::default(),
@@ -86,6 +90,11 @@ impl UdpPort {
     /// Delivers empty packets, too.
     pub const fn deliver_empty(&mut self) {
         self.received.delivers_empty = true;
+    }
+
+    /// Follows the MTU of the interface with this index: packets that exceed it leave in fragments.
+    pub const fn set_interface(&mut self, index: u32) {
+        self.long_packets.set_interface(index);
     }
 
     /// The address of the socket.
@@ -279,6 +288,12 @@ impl UdpPort {
         self.batches.segments_max() > 1
     }
 
+    /// Makes the packet that was queued last leave by this socket, whatever its batch.
+    #[cold]
+    pub(crate) fn keep_last(&mut self) {
+        self.batches.keep_last();
+    }
+
     /// Offers the packets of short batches to another path, until it refuses one.
     #[inline]
     pub(crate) fn reroute_short_batches(&mut self, take: impl FnMut(Transmit, &[u8]) -> bool) {
@@ -296,7 +311,7 @@ impl UdpPort {
     }
 
     fn send_batches(&mut self, stats: &mut PortStats) {
-        let Self { main, connected, senders, batches, local, .. } = self;
+        let Self { main, connected, senders, batches, long_packets, local, .. } = self;
         let mut segments = true;
         batches.drain(|batch, bytes| {
             let to = batch.to.address;
@@ -331,8 +346,7 @@ impl UdpPort {
                 // Without control data, which the kernel would have to parse.
                 let mut sent = source.socket.send_to(packet, to.socket_addr());
                 if sent.as_ref().is_err_and(is_too_long) {
-                    allow_fragments([Some(source), connected.source()], *local);
-                    sent = source.socket.send_to(packet, to.socket_addr());
+                    sent = long_packets.send(source, packet, to);
                 }
                 stats.udp_lost += u64::from(sent.is_err());
             }
@@ -369,19 +383,7 @@ fn is_no_gso(error: &io::Error) -> bool {
     })
 }
 
-/// EMSGSIZE: the packet is longer than the MTU, which was larger when the port opened.
+/// EMSGSIZE: the packet is longer than the MTU of the interface by which it would leave.
 fn is_too_long(error: &io::Error) -> bool {
     error.raw_os_error() == Some(nix::errno::Errno::EMSGSIZE as i32)
-}
-
-/// Makes the kernel fragment packets that are longer than the MTU.
-#[cold]
-fn allow_fragments(sources: [Option<&KernelSocket>; 2], local: SocketAddr) {
-    // A port that was notified of the MTU has logged a warning already.
-    log::info!("{local}: the MTU is too small for some packets, which go in fragments");
-    for source in sources.into_iter().flatten() {
-        if let Err(error) = source.allow_fragments(local.is_ipv4()) {
-            log::warn!("{local}: they cannot: {error}");
-        }
-    }
 }

@@ -153,9 +153,16 @@ mod tests {
         Some(socket.socket.local_addr().unwrap().port())
     }
 
-    /// A port that is free.
+    /// A socket on a port that can be named.
+    fn taken() -> UdpSocket {
+        let start = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let mut ports = (start | 0xc000)..=u16::MAX;
+        ports.find_map(|port| UdpSocket::bind(("127.0.0.1", port)).ok()).unwrap()
+    }
+
+    /// A port that can be named and is free.
     fn free() -> u16 {
-        UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+        taken().local_addr().unwrap().port()
     }
 
     #[test]
@@ -227,7 +234,7 @@ mod tests {
 
     #[test]
     fn a_port_in_use_leaves_the_own_one_and_counts() {
-        let taken = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let taken = taken();
         let named = WantedPort::named(taken.local_addr().unwrap().port()).unwrap();
         let (main, mut senders, own) = senders();
         let advice = PathAdvice::Wanted { source: own, wanted: named };

@@ -132,19 +132,22 @@ impl KernelSocket {
         self.state.try_send(UdpSockRef::from(&self.socket), &transmit)
     }
 
-    /// Makes the kernel fragment packets that are longer than the MTU. The socket is bound to one
-    /// address and sends to addresses of its family only.
+    /// Sets whether the kernel fragments packets that are longer than the MTU, or refuses them, as
+    /// it does by default. The socket is bound to one address and sends to addresses of its family
+    /// only.
     ///
     /// # Errors
     /// Those of `setsockopt(2)`.
-    pub(super) fn allow_fragments(&self, is_ipv4: bool) -> io::Result<()> {
+    pub(super) fn permit_fragments(&self, is_ipv4: bool, permit: bool) -> io::Result<()> {
         if is_ipv4 {
-            return Ok(set_ip_mtu_discover(&self.socket, Ipv4PathMtuDiscovery::DONT)?);
+            let (may, must_not) = (Ipv4PathMtuDiscovery::DONT, Ipv4PathMtuDiscovery::PROBE);
+            return Ok(set_ip_mtu_discover(&self.socket, if permit { may } else { must_not })?);
         }
-        set_ipv6_mtu_discover(&self.socket, Ipv6PathMtuDiscovery::DONT)?;
+        let (may, must_not) = (Ipv6PathMtuDiscovery::DONT, Ipv6PathMtuDiscovery::PROBE);
+        set_ipv6_mtu_discover(&self.socket, if permit { may } else { must_not })?;
         // quinn-udp also forbids fragments by this option, which alone makes the kernel refuse them
         // (`__ip6_append_data`, net/ipv6/ip6_output.c).
-        Ok(setsockopt(&self.socket, sockopt::Ipv6DontFrag, &false)?)
+        Ok(setsockopt(&self.socket, sockopt::Ipv6DontFrag, &!permit)?)
     }
 
     /// Enlarges the socket's buffers to `wanted` packets of `payload` bytes each way, and returns

@@ -44,8 +44,9 @@ pub(crate) const QUEUES_MAX: u32 = 256;
 /// A bound socket with its registered memory.
 #[derive(Debug)]
 pub struct XskSocket {
-    /// In front of its descriptor, as the fields are dropped in this order.
-    _uninherited: Uninherited,
+    /// Those of socket and memory, in front of both, as the fields are dropped in this order. The
+    /// queue counts as busy while a process holds the memory (`lent_memory.rs` of the broker).
+    _uninherited: [Uninherited; 2],
     pub(crate) socket: OwnedFd,
     pub(crate) memory: OwnedFd,
     pub(crate) layout: Layout,
@@ -89,7 +90,7 @@ impl XskSocket {
         queue: u32,
         multi_buffer: bool,
     ) -> Self {
-        let _uninherited = Uninherited::new(&socket);
+        let _uninherited = [&socket, &memory].map(Uninherited::new);
         Self { _uninherited, socket, memory, layout, queue, multi_buffer }
     }
 
@@ -220,7 +221,9 @@ fn fill(socket: &OwnedFd, layout: Layout) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fork;
     use std::cell::Cell;
+    use std::os::fd::AsRawFd as _;
 
     /// Binds on a device with `busy` and free queues, and records each attempt.
     fn device(busy: &[bool], tried: &mut Vec<u32>, queue: u32) -> io::Result<()> {
@@ -230,6 +233,17 @@ mod tests {
             Some(true) => Err(Errno::EBUSY.into()),
             None => Err(Errno::EINVAL.into()),
         }
+    }
+
+    #[test]
+    fn a_socket_and_its_memory_are_not_inherited() {
+        let layout = Layout::requested(0, 0, 0);
+        let [socket, memory] = [0; 2].map(|_| memory_file(layout).unwrap());
+        let descriptors = [socket.as_raw_fd(), memory.as_raw_fd()];
+        let bound = XskSocket::bound((socket, memory), layout, 0, false);
+        assert_eq!(descriptors.map(fork::is_registered), [true; 2]);
+        drop(bound);
+        assert_eq!(descriptors.map(fork::is_registered), [false; 2]);
     }
 
     #[test]

@@ -62,6 +62,35 @@ fn root_in_auto_mode_long_batches_leave_by_the_kernel() {
     assert_eq!(server.stats().xsk_rejected, 0);
 }
 
+/// Packets to one peer leave in the order of their posts: those in the ring before the rest.
+#[test]
+fn root_packets_that_leave_the_batches_leave_before_the_rest() {
+    if skipped() {
+        return;
+    }
+    let hosts = Hosts::new();
+    let mut client = hosts.open(0, V4[0], Mode::Auto);
+    let mut server = hosts.open(1, V4[1], Mode::Auto);
+    learn_hops(&mut client, &mut server);
+    let address = server.local_addr().ip();
+    let mut send_to = |port| {
+        let fill = |buffer: &mut [u8]| {
+            buffer[..1408].copy_from_slice(&packet(port, 1408));
+            Some(Transmit { len: 1408, to: to(0, (address, port).into()), receive_max: 1472 })
+        };
+        assert_eq!(client.transmit(fill), Ok(Transmitted::Sent));
+        (client.stats().xsk_transmitted, client.stats().xsk_kicks)
+    };
+    // As many batches as there is room for, each of one packet.
+    let before = send_to(9000);
+    for port in 9001..9064 {
+        assert_eq!(send_to(port), before);
+    }
+    let after = send_to(9064);
+    assert_eq!(after.0 - before.0, 64);
+    assert!(after.1 > before.1, "no kick");
+}
+
 /// Sends `count` datagrams of an application, as `core` does.
 fn send_datagrams(port: &mut HybridPort, to: Destination, len: usize, count: u16) {
     for number in 0..count {

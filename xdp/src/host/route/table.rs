@@ -165,6 +165,11 @@ impl Routes {
         self.monitor.socket()
     }
 
+    /// The interface's index.
+    pub(crate) const fn interface(&self) -> u32 {
+        self.link.interface()
+    }
+
     /// The interface's link-layer address when the table was made.
     pub(crate) const fn mac(&self) -> MacAddress {
         self.link.mac()

@@ -13,6 +13,7 @@ use ofi_xdp_core::Instant;
 
 use super::{HybridPort, REFRESH_NANOS};
 use crate::config::{PortConfig, Steer};
+use crate::fork::UninheritedFd;
 use crate::host::interfaces::{self, InterfaceInfo};
 use crate::host::netlink::Netlink;
 use crate::mtu;
@@ -63,7 +64,7 @@ impl HybridPort {
         else {
             return;
         };
-        let udp_socket = match self.udp.socket().try_clone_to_owned() {
+        let udp_socket = match UninheritedFd::duplicate(self.udp.socket()) {
             Ok(udp_socket) => udp_socket,
             Err(error) => return log::warn!("{}: it stays lost: {error}", self.local_addr()),
         };
@@ -83,6 +84,7 @@ impl HybridPort {
     #[cold]
     pub(super) fn restore(&mut self, mut xdp: XdpHalf) {
         xdp.describe(&mut self.status);
+        self.udp.set_interface(xdp.routes.interface());
         self.status.why_not_better.clear();
         xdp.prepare(&self.config, &self.udp, self.limits.payload_max);
         self.change_sources(|port| {
@@ -182,13 +184,18 @@ mod tests {
     use crate::af_xdp::open::{BrokerAccess, XskPortConfig};
     use crate::clock::now;
     use crate::config::Mode;
+    use crate::fork;
+    use crate::host::netns::Namespace;
     use crate::host::route::table::Routes;
     use crate::port::attachment_check::AttachmentCheck;
     use crate::port::xsk_ports::XskPorts;
     use crate::tier::status::XskMode;
     use nix::sched::{CloneFlags, unshare};
+    use nix::sys::socket::{SockaddrStorage, getsockname};
     use ofi_xdp_core::{Destination, PeerId, Port as _, Transmit, Transmitted};
+    use std::os::fd::RawFd;
     use std::process::Command;
+    use std::sync::Arc;
 
     /// A port over the loopback interface of a new network namespace. Its packets are longer than
     /// its restored `AF_XDP` socket takes.
@@ -241,6 +248,31 @@ mod tests {
         port.steer();
         assert!(port.xsk().is_none() && port.config.steer == Steer::Yes);
         assert!(port.status().why_not_better.contains("asks for a rule"), "{}", port.status());
+    }
+
+    /// Descriptors of this process that are sockets with the address `of`.
+    fn sockets(of: SocketAddr) -> Vec<RawFd> {
+        let descriptors = std::fs::read_dir("/proc/self/fd")
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap().parse().unwrap());
+        let address = SockaddrStorage::from(of);
+        let is_its = |its: SockaddrStorage| its == address;
+        descriptors.filter(|&one| getsockname(one).is_ok_and(is_its)).collect()
+    }
+
+    #[test]
+    fn root_the_thread_that_opens_the_half_again_has_no_socket_that_forks_keep() {
+        let skip = std::env::var("OFI_XDP_UNPRIVILEGED").is_ok_and(|value| value == "skip");
+        if skip && !nix::unistd::geteuid().is_root() {
+            println!("SKIPPED: needs CAP_SYS_ADMIN, CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF");
+            return;
+        }
+        let mut port = with_short_half();
+        port.namespace = Namespace::current().ok().map(Arc::new);
+        port.fall_back("a test");
+        let sockets = sockets(port.local_addr());
+        assert!(sockets.len() > 1, "the thread has one");
+        assert!(sockets.into_iter().all(fork::is_registered));
     }
 
     #[test]
