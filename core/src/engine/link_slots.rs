@@ -161,6 +161,15 @@ impl<'s> LinkSlots<'s> {
         }
     }
 
+    /// A posted receive of one message is freed; it named the peer `from`.
+    #[inline(always)]
+    pub(crate) fn usual_given_back(&mut self, from: Option<PeerId>) {
+        if let Some(entry) = from.and_then(|peer| self.entry_mut(peer)) {
+            let [usual, ..] = &mut entry.recvs;
+            *usual = usual.saturating_sub(1);
+        }
+    }
+
     /// A receive, a slice or an event is about to be freed.
     #[inline(always)]
     pub(crate) fn recv_given_back(&mut self, recvs: &RecvPool<'_>, slot: RecvSlot) {

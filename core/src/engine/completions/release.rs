@@ -28,7 +28,7 @@ impl Completions<'_> {
     /// Frees a posted receive of one message.
     #[inline(always)]
     pub(super) fn release_usual(&mut self, recvs: &mut RecvPool<'_>, slot: RecvSlot) {
-        self.link_slots.recv_given_back(recvs, slot);
+        self.link_slots.usual_given_back(recvs[slot].request.from);
         recvs.release_in(RECVS, slot);
     }
 }
