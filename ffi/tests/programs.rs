@@ -53,6 +53,11 @@ fn shared_contexts() {
 }
 
 #[test]
+fn addresses_of_passive_endpoints() {
+    run("listen", &[]);
+}
+
+#[test]
 fn deferred_work() {
     run("work", &[]);
 }
@@ -133,6 +138,12 @@ fn messages_over_ipv4() {
     run("messages", &["127.0.0.1"]);
 }
 
+/// As Debian's `/etc/hosts` has it for the name of the host.
+#[test]
+fn messages_over_another_loopback_address() {
+    run("messages", &["127.0.1.1"]);
+}
+
 #[test]
 fn messages_over_ipv6() {
     run("messages", &["::1"]);
@@ -191,6 +202,11 @@ fn root_two_addresses_of_one_interface() {
             &["x0", "fd00:7::1", "fd00:7::2", "fd00:9::9", "198.18.7.1"],
         ],
     );
+}
+
+#[test]
+fn root_a_link_changes_under_open_objects() {
+    run_on_a_link("links", &[&["x0", "198.18.7.1"]]);
 }
 
 #[test]

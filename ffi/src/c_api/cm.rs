@@ -87,9 +87,10 @@ pub(super) unsafe extern "C" fn accept(
         let endpoint = unsafe { object::object::<Endpoint>(fid) }?;
         // SAFETY: the man page's contract: `len` bytes.
         let data = unsafe { data(param, len) }?;
+        let request = endpoint.connection()?.incoming();
         // SAFETY: as above: open.
         endpoint.accept(unsafe { origin(fid) }, data)?;
-        endpoint.connection()?.incoming().map_or(Ok(()), |request| end_handle(request))
+        request.map_or(Ok(()), |request| end_handle(&request))
     })
 }
 

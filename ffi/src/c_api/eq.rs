@@ -166,11 +166,14 @@ unsafe fn write_error_data(queue: &Eq, to: &mut abi::fi_eq_err_entry, bytes: Vec
 }
 
 /// The `fi_info` of a connection request, which the application frees: a copy of the passive
-/// endpoint's, with both addresses and the handle of the request.
+/// endpoint's, with both addresses, the names of the interface, and the handle of the request.
 fn connection_info(arrival: &ArrivedRequest) -> Result<*mut abi::fi_info, Error> {
-    let ArrivedRequest { request, template } = arrival;
+    let ArrivedRequest { request, template, names } = arrival;
     let mut info = template.duplicate()?;
     super::info::readdress(&mut info, request.local(), request.peer())?;
+    if let Some((fabric, domain)) = names {
+        info.rename_network(Some(fabric), Some(domain))?;
+    }
     if request.handle() == 0 {
         let handle = object::open(Arc::clone(request), std::ptr::null_mut());
         request.set_handle(handle.expose_provenance());

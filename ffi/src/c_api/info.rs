@@ -11,7 +11,6 @@ use std::ptr::NonNull;
 use super::{answer, array, control, nic, passthrough, text};
 use crate::c_api::object;
 use crate::endpoint::passive::PassiveEndpoint;
-use crate::getinfo::interface::Interface;
 use crate::getinfo::open_objects;
 use crate::getinfo::{self, Info, InfoRequest, Lookup};
 use crate::sys::abi::running::InfoQuery;
@@ -273,16 +272,13 @@ fn fill_domain(to: &mut abi::fi_domain_attr, info: &Info) -> Result<(), Error> {
     Ok(())
 }
 
-/// Gives a copied `fi_info` the addresses of a connection request, and the names of the interface
-/// that has the local one.
+/// Gives a copied `fi_info` the addresses of a connection request.
 pub(super) fn readdress(
     copied: &mut OwnedInfo,
     local: SocketAddr,
     peer: SocketAddr,
 ) -> Result<(), Error> {
     let info = copied.get_mut();
-    // SAFETY: the address of a copy is NULL or has its length.
-    let before = unsafe { address(info.src_addr, info.src_addrlen) }?;
     let (source, destination) = (owned_address(Some(local))?, owned_address(Some(peer))?);
     for old in [info.src_addr, info.dest_addr] {
         // SAFETY: NULL, or allocated by `fi_dupinfo`, whose copies `free` frees.
@@ -291,12 +287,7 @@ pub(super) fn readdress(
     (info.src_addr, info.src_addrlen) = source;
     (info.dest_addr, info.dest_addrlen) = destination;
     info.addr_format = sockaddr::format_of(&local.ip());
-    if before.is_some_and(|before| before.ip() == local.ip()) {
-        return Ok(());
-    }
-    let interfaces = Interface::all()?;
-    let found = interfaces.iter().find(|it| it.ip == local.ip()).ok_or(Error::NoData)?;
-    copied.rename_network(Some(&found.network()), Some(&found.nic.name))
+    Ok(())
 }
 
 fn owned_text(text: &str) -> Result<*mut c_char, Error> {

@@ -50,7 +50,7 @@ pub(super) unsafe fn queue_recv(ep: *mut abi::fid_ep, recv: Recv) -> Result<(), 
     let endpoint = unsafe { object::<Endpoint>(ep.cast()) }?;
     // SAFETY: promised by the caller.
     let condition = unsafe { Condition::read(recv.context) }?;
-    let flags = endpoint.triggered_flags(Side::Receive, recv.flags)?;
+    let flags = endpoint.triggered_recv_flags(&recv)?;
     let shared = Arc::clone(endpoint);
     condition.queue(endpoint, Action::Receive(shared, Recv { flags, ..recv }))
 }

@@ -69,8 +69,8 @@ impl Bindings {
     ///
     /// # Errors
     /// [`Error::BadFlags`] for flags that the kind of object does not have. [`Error::Invalid`] for
-    /// an object of another domain, a second one of its kind, or a kind that does not bind to
-    /// endpoints.
+    /// an object of another domain or fabric, a second one of its kind, or a kind that does not
+    /// bind to endpoints.
     pub(super) fn bind(
         &mut self,
         domain: &Arc<Domain>,
@@ -98,8 +98,14 @@ impl Bindings {
             }
             return put(&mut self.shared_tx, shared);
         }
-        self.eq = Some(target.get::<Eq>().ok_or(Error::Invalid)?);
-        Ok(())
+        let queue = target.get::<Eq>().ok_or(Error::Invalid)?;
+        if flags != 0 {
+            return Err(Error::BadFlags);
+        }
+        if !Arc::ptr_eq(queue.fabric(), domain.fabric()) {
+            return Err(Error::Invalid);
+        }
+        put(&mut self.eq, queue)
     }
 
     /// A queue for each side at most (`fi_endpoint(3)`).

@@ -75,6 +75,9 @@ struct State {
     peer: Option<SocketAddr>,
     /// Data of the other side, until the connection is open.
     data: Vec<u8>,
+    /// The request that the endpoint was opened for, until its acceptance is confirmed or has
+    /// failed. It keeps the socket of the listener, which repeats the acceptance till then.
+    incoming: Option<Arc<ConnectionRequest>>,
     /// The request that the connection manager knows of.
     request: Option<(Arc<CmSocket>, RequestId)>,
 }
@@ -96,8 +99,8 @@ impl State {
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct EndpointConnection {
-    /// The request that the endpoint was opened for.
-    incoming: Option<Arc<ConnectionRequest>>,
+    /// The address of the listener, if the endpoint was opened for a request.
+    listener: Option<SocketAddr>,
     /// The runtime, and the peer that it has for the endpoint.
     runtime: OnceLock<(Weak<Runtime>, PeerId)>,
     state: Mutex<State>,
@@ -106,14 +109,20 @@ pub(crate) struct EndpointConnection {
 impl EndpointConnection {
     /// The connection of a new endpoint, which was opened for the request `incoming`, if any.
     pub(super) fn new(incoming: Option<Arc<ConnectionRequest>>) -> Arc<Self> {
-        let peer = incoming.as_ref().map(|request| request.peer());
-        let state = Mutex::new(State { peer, ..State::default() });
-        Arc::new(Self { incoming, runtime: OnceLock::new(), state })
+        let (listener, peer) = incoming.as_ref().map(|it| (it.local(), it.peer())).unzip();
+        let state = Mutex::new(State { peer, incoming, ..State::default() });
+        Arc::new(Self { listener, runtime: OnceLock::new(), state })
     }
 
-    /// The request that the endpoint was opened for.
-    pub(crate) const fn incoming(&self) -> Option<&Arc<ConnectionRequest>> {
-        self.incoming.as_ref()
+    /// The address of the listener, if the endpoint was opened for a request.
+    pub(super) const fn listener(&self) -> Option<SocketAddr> {
+        self.listener
+    }
+
+    /// The request that the endpoint was opened for, until its acceptance is confirmed or has
+    /// failed.
+    pub(crate) fn incoming(&self) -> Option<Arc<ConnectionRequest>> {
+        self.lock().incoming.clone()
     }
 
     /// Records the runtime, when the endpoint is enabled, and the peer that it has there.
@@ -131,6 +140,7 @@ impl EndpointConnection {
     }
 
     /// Asks the listener at `to`, through `socket`, for a connection with the data port `local`.
+    /// The endpoint was opened for no request.
     ///
     /// # Errors
     /// [`Error::BadState`] after a call of this or of [`Self::accept`]; as [`CmSocket::connect`].
@@ -141,9 +151,6 @@ impl EndpointConnection {
         (to, local): (SocketAddr, SocketAddr),
         data: &[u8],
     ) -> Result<(), Error> {
-        if self.incoming.is_some() {
-            return Err(Error::BadState);
-        }
         let (_, peer) = self.runtime()?;
         self.begin(ConnectPhase::Requesting, origin, events)?;
         self.lock().peer = Some(to);
@@ -164,7 +171,7 @@ impl EndpointConnection {
     /// `local`.
     ///
     /// # Errors
-    /// [`Error::Invalid`] without such a request; [`Error::BadState`] after an earlier call;
+    /// [`Error::BadState`] without such a request and after an earlier call;
     /// [`Error::NotConnected`] if the request has ended.
     pub(super) fn accept(
         self: &Arc<Self>,
@@ -172,13 +179,14 @@ impl EndpointConnection {
         local: SocketAddr,
         data: &[u8],
     ) -> Result<(), Error> {
-        let request = self.incoming.as_ref().ok_or(Error::Invalid)?;
+        let request = self.incoming().ok_or(Error::BadState)?;
         self.begin(ConnectPhase::Opening, origin, events)?;
-        let accepted = self.accept_request(request, local, data);
+        let accepted = self.accept_request(&request, local, data);
         if accepted.is_err() {
             // The caller learns of it; there is no event.
             self.lock().phase = ConnectPhase::Ended;
             self.abandon();
+            self.leave_listener();
         }
         accepted
     }
@@ -194,8 +202,22 @@ impl EndpointConnection {
         runtime.open_connection(peer, (request.peer().into(), request.cid()), false)?;
         let requester: Weak<Self> = Arc::downgrade(self);
         let id = request.accept((local, peer), data, requester)?;
-        self.lock().request = Some((Arc::clone(request.socket()), id));
+        let mut state = self.lock();
+        // The outcome may be known by now.
+        if state.incoming.is_some() {
+            state.request = Some((Arc::clone(request.socket()), id));
+        }
         Ok(())
+    }
+
+    /// The acceptance needs no repetition any more: a listener that is closed frees its address,
+    /// although connections that it has accepted are open.
+    fn leave_listener(&self) {
+        let mut state = self.lock();
+        let references = state.incoming.take().map(|incoming| (incoming, state.request.take()));
+        drop(state);
+        // The last reference to a request locks its socket.
+        drop(references);
     }
 
     /// Ends the connection of an attempt that has failed. The other side waits for nothing.
@@ -253,6 +275,23 @@ impl EndpointConnection {
         Ok((runtime.upgrade().ok_or(Error::BadState)?, *peer))
     }
 
+    /// The listener has accepted: the connection opens to its data port.
+    fn accepted(&self, to: SocketAddr, cid: PeerId, data: &[u8]) {
+        {
+            let mut state = self.lock();
+            if state.phase != ConnectPhase::Requesting {
+                return;
+            }
+            (state.phase, state.data) = (ConnectPhase::Opening, data.to_vec());
+        }
+        let opened = self
+            .runtime()
+            .and_then(|(runtime, peer)| runtime.open_connection(peer, (to.into(), cid), true));
+        if let Err(error) = opened {
+            self.fail(error, &[]);
+        }
+    }
+
     /// The attempt has failed: a connection that opens ends.
     fn fail(&self, error: Error, data: &[u8]) {
         let failed = self.lock().fail(error, data);
@@ -269,34 +308,22 @@ impl EndpointConnection {
 
 impl Requester for EndpointConnection {
     fn outcome(&self, outcome: RequestOutcome, data: &[u8]) {
-        let (to, cid) = match outcome {
-            RequestOutcome::Accepted(to, cid) => (to, cid),
+        match outcome {
+            RequestOutcome::Accepted(to, cid) => return self.accepted(to, cid, data),
             RequestOutcome::Confirmed => {
                 // An error means that the endpoint closes.
                 let _ = self.runtime().and_then(|(it, peer)| it.confirm_connection(peer));
-                return self.connected();
+                self.connected();
             }
-            RequestOutcome::Failed(error) => return self.fail(error, data),
+            RequestOutcome::Failed(error) => self.fail(error, data),
             RequestOutcome::Unanswered(error) => {
                 if let Ok(peer) = self.peer() {
                     peer_check::report_request(peer, error);
                 }
-                return self.fail(error, data);
+                self.fail(error, data);
             }
-        };
-        {
-            let mut state = self.lock();
-            if state.phase != ConnectPhase::Requesting {
-                return;
-            }
-            (state.phase, state.data) = (ConnectPhase::Opening, data.to_vec());
         }
-        let opened = self
-            .runtime()
-            .and_then(|(runtime, peer)| runtime.open_connection(peer, (to.into(), cid), true));
-        if let Err(error) = opened {
-            self.fail(error, &[]);
-        }
+        self.leave_listener();
     }
 }
 

@@ -146,7 +146,7 @@ impl Endpoint {
             .and_then(|()| reserve::check(before))
             .and_then(|()| thread.add(&runtime));
         if let Err(error) = joined {
-            self.withdraw(&runtime, bindings);
+            self.end_runtime(&runtime, bindings);
             return Err(error);
         }
         Ok(runtime)
@@ -174,12 +174,17 @@ impl Endpoint {
             Some(bound) => bound.queue.add(runtime, &[CompletionSource { side, group }]),
             None => Ok(()),
         });
-        added.inspect_err(|_| remove_group(runtime, bindings, group))?;
-        if let Some(shared) = &bindings.shared_rx {
-            let directed = self.caps & bits::DIRECTED_RECV != 0;
-            shared.join(runtime, policy(receive.as_ref()), directed);
-        }
-        Ok(())
+        let shared = || self.join_shared(runtime, bindings);
+        added.and_then(|()| shared()).inspect_err(|_| remove_group(runtime, bindings, group))
+    }
+
+    /// Adds a runtime to the bound shared receive context.
+    fn join_shared(&self, runtime: &Arc<Runtime>, bindings: &Bindings) -> Result<(), Error> {
+        let Some(shared) = &bindings.shared_rx else { return Ok(()) };
+        let directed = self.caps & bits::DIRECTED_RECV != 0;
+        let vector = bindings.av.as_ref().filter(|_| self.connection.is_none());
+        let receives = policy(bindings.receive.as_ref());
+        shared.join(runtime, receives, directed, vector.map(|av| av.table()))
     }
 
     /// Binds an object after `fi_enable`. Sandia `OpenSHMEM` binds a shared transmit context and
@@ -211,15 +216,6 @@ impl Endpoint {
             .inspect_err(|_| drop(bindings.counters.pop()))
     }
 
-    /// Removes a runtime from the bound objects that it was added to.
-    fn withdraw(&self, runtime: &Arc<Runtime>, bindings: &Bindings) {
-        self.domain.registry().leave(runtime);
-        for BoundCntr { counter, .. } in &bindings.counters {
-            counter.remove_endpoint(runtime);
-        }
-        runtime.close();
-    }
-
     /// Ends an enabled endpoint, and its runtime with the last one.
     pub(super) fn stop(&self, bindings: &Bindings, enabled: &Enabled) {
         if let Some(peer) = enabled.peer {
@@ -237,7 +233,7 @@ impl Endpoint {
         }
     }
 
-    /// Ends a runtime without endpoints.
+    /// Ends a runtime without endpoints, which some of the bound objects may not have yet.
     fn end_runtime(&self, runtime: &Arc<Runtime>, bindings: &Bindings) {
         // An endpoint that is enabled has started it.
         if let Ok(thread) = self.domain.thread() {

@@ -8,7 +8,9 @@ use std::sync::atomic::Ordering;
 
 use crate::endpoint::{Enabled, Endpoint};
 use crate::runtime::peers::is_of_group;
-use crate::runtime::{CompletionPolicy, OpFlags, OpOptions, Request, RequestKind, SendForm, Side};
+use crate::runtime::{
+    CompletionPolicy, OpFlags, OpOptions, Recv, Request, RequestKind, SendForm, Side,
+};
 use crate::sys::abi::bits;
 use crate::sys::errno::Error;
 
@@ -50,6 +52,21 @@ impl Endpoint {
             return Err(Error::BadFlags);
         }
         Ok(OpFlags::Given(flags & !bits::TRIGGER))
+    }
+
+    /// [`Self::triggered_flags`] of a receive. As a default flag, `FI_MULTI_RECV` is for untagged
+    /// receives only (`fi_endpoint(3)`).
+    ///
+    /// # Errors
+    /// As [`Self::triggered_flags`].
+    pub(crate) fn triggered_recv_flags(&self, recv: &Recv) -> Result<OpFlags, Error> {
+        let flags = self.triggered_flags(Side::Receive, recv.flags)?;
+        Ok(match (flags, recv.flags) {
+            (OpFlags::Given(flags), OpFlags::Default) if recv.tag.is_some() => {
+                OpFlags::Given(flags & !bits::MULTI_RECV)
+            }
+            (flags, _) => flags,
+        })
     }
 
     /// The options that the flags of a request amount to.

@@ -145,7 +145,12 @@ impl Endpoint {
         handle: Handle,
     ) -> Result<Arc<Self>, Error> {
         let ep_type = request.ep.map_or(abi::FI_EP_RDM, |ep| ep.type_);
-        let offer = Info::offer_of(ep_type, domain.interface(), request.caps);
+        let (is_msg, carries_datagrams) = (ep_type == abi::FI_EP_MSG, ep_type == abi::FI_EP_DGRAM);
+        let offer = if carries_datagrams {
+            Info::offer_of(ep_type, &domain.interface_now(), request.caps)
+        } else {
+            Info::offer_of(ep_type, domain.interface(), request.caps)
+        };
         let mut wanted = request.clone();
         if matches!(handle, Handle::Request(_)) {
             // A passive endpoint may listen on more interfaces than that of the domain.
@@ -156,19 +161,31 @@ impl Endpoint {
             log::warn!(target: "ep_ctrl", "several contexts are those of fi_scalable_ep");
             return Err(Error::Invalid);
         }
-        let (is_msg, carries_datagrams) = (ep_type == abi::FI_EP_MSG, ep_type == abi::FI_EP_DGRAM);
         if !is_msg && !matches!(handle, Handle::None) {
             return Err(Error::Invalid);
         }
-        let (source, incoming) = match handle {
-            Handle::None => (request.source, None),
-            Handle::Passive(passive) => (Some(passive.release_name()?), None),
+        let open = |source, incoming| Self::open_at(domain, request, &offer, (source, incoming));
+        match handle {
+            Handle::None => open(request.source, None),
+            Handle::Passive(passive) => passive.give_name(|name| open(Some(name), None)),
             Handle::Request(incoming) => {
                 let local = incoming.local().ip();
                 let ip = if domain.has_address(local) { local } else { domain.ip() };
-                (Some(SocketAddr::new(ip, 0)), Some(incoming))
+                open(Some(SocketAddr::new(ip, 0)), Some(incoming))
             }
-        };
+        }
+    }
+
+    /// An endpoint at a source address, any without one, or for an incoming request. `request` is
+    /// within `offer`.
+    fn open_at(
+        domain: &Arc<Domain>,
+        request: &InfoRequest,
+        offer: &Info,
+        (source, incoming): (Option<SocketAddr>, Option<Arc<ConnectionRequest>>),
+    ) -> Result<Arc<Self>, Error> {
+        let is_msg = offer.ep.type_ == abi::FI_EP_MSG;
+        let carries_datagrams = offer.ep.type_ == abi::FI_EP_DGRAM;
         let local = local_address(domain, source)?;
         // Connected endpoints share ports, where the application has not chosen one.
         let port = if is_msg && local.port() == 0 {
@@ -258,8 +275,8 @@ impl Endpoint {
     /// `fi_connect`; enables the endpoint.
     ///
     /// # Errors
-    /// [`Error::NotSupported`]; [`Error::NoEventQueue`]; as [`ObjectOps::enable`] and
-    /// [`EndpointConnection::connect`].
+    /// [`Error::NotSupported`]; [`Error::BadState`] if it was opened for a request;
+    /// [`Error::NoEventQueue`]; as [`ObjectOps::enable`] and [`EndpointConnection::connect`].
     pub(crate) fn connect(
         self: &Arc<Self>,
         origin: EventOrigin,
@@ -267,6 +284,9 @@ impl Endpoint {
         data: &[u8],
     ) -> Result<(), Error> {
         let connection = self.connection()?;
+        if connection.listener().is_some() {
+            return Err(Error::BadState);
+        }
         if to.is_ipv4() != self.local.is_ipv4() || to.port() == 0 {
             return Err(Error::Invalid);
         }
@@ -279,9 +299,13 @@ impl Endpoint {
     /// `fi_accept`; enables the endpoint.
     ///
     /// # Errors
-    /// As [`Self::connect`] and [`EndpointConnection::accept`].
+    /// [`Error::NotSupported`]; [`Error::Invalid`] if it was opened for no request;
+    /// [`Error::NoEventQueue`]; as [`ObjectOps::enable`] and [`EndpointConnection::accept`].
     pub(crate) fn accept(self: &Arc<Self>, origin: EventOrigin, data: &[u8]) -> Result<(), Error> {
         let connection = self.connection()?;
+        if connection.listener().is_none() {
+            return Err(Error::Invalid);
+        }
         let events = self.ready_to_connect()?;
         connection.accept((origin, events), self.enabled()?.address, data)
     }

@@ -83,13 +83,14 @@ impl Endpoint {
         if let Some(place) = &self.place {
             return Ok(place.name);
         }
-        if let Some(incoming) = self.connection.as_ref().and_then(|it| it.incoming()) {
-            return Ok(incoming.local());
+        if let Some(listener) = self.connection.as_ref().and_then(|it| it.listener()) {
+            return Ok(listener);
         }
+        let bindings = &mut *self.original.as_deref().unwrap_or(self).bindings();
+        // Tested under the lock: a call that enables the endpoint holds it.
         if let Ok(enabled) = self.enabled() {
             return Ok(enabled.address);
         }
-        let bindings = &mut *self.original.as_deref().unwrap_or(self).bindings();
         self.open_own_port(bindings)?;
         bindings.name = bindings.port.as_ref().map(|port| port.local_addr());
         bindings.name.ok_or(Error::BadState)

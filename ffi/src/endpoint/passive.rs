@@ -12,7 +12,7 @@ use super::connection::EventOrigin;
 use crate::getinfo::interface::Interface;
 use crate::getinfo::{Info, InfoRequest, hints, unspecified};
 use crate::objects::connection_manager::{
-    CmSocket, ConnectionRequest, NewRequest, Purpose, RequestSink,
+    CmSocket, ConnectionManager, ConnectionRequest, NewRequest, Purpose, RequestSink,
 };
 use crate::objects::eq::{ArrivedRequest, Eq};
 use crate::objects::fabric::Fabric;
@@ -26,6 +26,9 @@ pub(crate) const BACKLOG: u32 = 1024;
 
 #[derive(Debug)]
 struct State {
+    /// The address, until it is given up.
+    name: Option<SocketAddr>,
+    /// The socket at it, unless another process has taken the address in a moment without one.
     socket: Option<Arc<CmSocket>>,
     events: Option<Arc<Eq>>,
     origin: EventOrigin,
@@ -42,6 +45,16 @@ pub(crate) struct PassiveEndpoint {
     /// An address of the family that it listens on.
     ip: IpAddr,
     state: Mutex<State>,
+}
+
+impl State {
+    /// Opens the socket at the address again.
+    fn bind_again(&mut self, manager: &ConnectionManager) {
+        if let Some(name) = self.name {
+            // Without a socket `fi_listen` fails while the address is in use.
+            self.socket = manager.open(name, Purpose::Listen(BACKLOG)).ok();
+        }
+    }
 }
 
 impl PassiveEndpoint {
@@ -71,6 +84,7 @@ impl PassiveEndpoint {
             template: Arc::new(template),
             ip,
             state: Mutex::new(State {
+                name: None,
                 socket: None,
                 events: None,
                 origin: EventOrigin::default(),
@@ -84,7 +98,8 @@ impl PassiveEndpoint {
         Ok(passive)
     }
 
-    /// `fi_setname`: binds the endpoint to an address, in place of an earlier one.
+    /// `fi_setname`: binds the endpoint to an address, in place of an earlier one, which it keeps
+    /// after an error.
     ///
     /// # Errors
     /// [`Error::Invalid`] for an address of another family; [`Error::BadState`] while it listens;
@@ -101,7 +116,10 @@ impl PassiveEndpoint {
         let manager = self.fabric.connection_manager()?;
         // The new address may be the old one.
         state.socket.take().into_iter().for_each(|socket| manager.close(socket));
-        state.socket = Some(manager.open(address, Purpose::Listen(BACKLOG))?);
+        let opened = manager.open(address, Purpose::Listen(BACKLOG));
+        let socket = opened.inspect_err(|_| state.bind_again(manager))?;
+        state.name = Some(socket.local());
+        state.socket = Some(socket);
         Ok(())
     }
 
@@ -110,22 +128,25 @@ impl PassiveEndpoint {
     /// # Errors
     /// [`Error::BadState`] before it has an address.
     pub(crate) fn name(&self) -> Result<SocketAddr, Error> {
-        self.lock().socket.as_ref().map(|socket| socket.local()).ok_or(Error::BadState)
+        self.lock().name.ok_or(Error::BadState)
     }
 
-    /// Gives its address up, for an active endpoint that is opened with this one as its handle.
+    /// Gives its address to an active endpoint, which `open` opens there with this one as its
+    /// handle. After an error of `open` it has the address again.
     ///
     /// # Errors
-    /// [`Error::BadState`] without an address, or while it listens.
-    pub(crate) fn release_name(&self) -> Result<SocketAddr, Error> {
-        let name = self.name()?;
+    /// [`Error::BadState`] without an address, or while it listens; those of `open`.
+    pub(crate) fn give_name<T>(
+        &self,
+        open: impl FnOnce(SocketAddr) -> Result<T, Error>,
+    ) -> Result<T, Error> {
         let mut state = self.lock();
-        if state.listening {
-            return Err(Error::BadState);
-        }
-        let socket = state.socket.take().ok_or(Error::BadState)?;
-        self.fabric.connection_manager()?.close(socket);
-        Ok(name)
+        let name = state.name.filter(|_| !state.listening).ok_or(Error::BadState)?;
+        let manager = self.fabric.connection_manager()?;
+        state.socket.take().into_iter().for_each(|socket| manager.close(socket));
+        let opened = open(name).inspect_err(|_| state.bind_again(manager))?;
+        state.name = None;
+        Ok(opened)
     }
 
     /// `fi_listen`.
@@ -133,10 +154,13 @@ impl PassiveEndpoint {
     /// # Errors
     /// [`Error::NoEventQueue`]; [`Error::BadState`] if it listens already; as [`Self::set_name`].
     pub(crate) fn listen(self: &Arc<Self>, origin: EventOrigin) -> Result<(), Error> {
-        if self.lock().socket.is_none() {
-            self.set_name(SocketAddr::new(unspecified(self.ip), 0))?;
-        }
         let mut state = self.lock();
+        if state.socket.is_none() {
+            let name = state.name.unwrap_or_else(|| SocketAddr::new(unspecified(self.ip), 0));
+            drop(state);
+            self.set_name(name)?;
+            state = self.lock();
+        }
         if state.events.is_none() {
             return Err(Error::NoEventQueue);
         }
@@ -175,6 +199,20 @@ impl PassiveEndpoint {
         unanswered
     }
 
+    /// The names of the fabric and of the domain at a local address; `None`: those of the template.
+    /// They stay, too, where no interface that is up has the address: it may have been removed, and
+    /// the kernel still receives by one without a carrier.
+    fn names_at(&self, local: IpAddr) -> Option<(String, String)> {
+        if local == self.ip {
+            return None;
+        }
+        let interface = Interface::with_address(local).ok().flatten();
+        if interface.is_none() {
+            log::info!(target: "ep_ctrl", "no interface that is up has the address {local}");
+        }
+        interface.map(|it| (it.network(), it.nic.name))
+    }
+
     // A panic while the lock is held leaves a state that is sound.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -185,12 +223,13 @@ impl RequestSink for PassiveEndpoint {
     /// A request that finds the event queue full is rejected: it is dropped.
     fn requested(&self, socket: &Arc<CmSocket>, request: NewRequest, data: &[u8]) {
         let request = ConnectionRequest::new(socket, request);
+        let names = self.names_at(request.local().ip());
         let state = self.lock();
         let Some(events) = state.events.as_ref().filter(|events| events.admit().is_ok()) else {
             log::warn!(target: "ep_ctrl", "the event queue is full: a request is rejected");
             return;
         };
-        let arrival = ArrivedRequest { request, template: Arc::clone(&self.template) };
+        let arrival = ArrivedRequest { request, template: Arc::clone(&self.template), names };
         let mut event = state.origin.event(abi::FI_CONNREQ, data);
         event.arrival = Some(arrival);
         events.push(event);

@@ -16,7 +16,7 @@
 //! Lock order: the list of endpoints, a runtime's lock, the queue's lock.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use ofi_xdp_core::{Context, DeferredId, PeerAddress};
 
@@ -29,7 +29,7 @@ use crate::runtime::addresses::AddressTable;
 use crate::runtime::receive_queue::RecvQueue;
 use crate::runtime::receive_source::SharedSource;
 use crate::runtime::{CompletionPolicy, OpFlags, Recv, RecvMode, RecvOptions, Runtime, Side};
-use crate::sys::abi::{self, ADDR_NONE, bits, fi_addr_t};
+use crate::sys::abi::{self, ADDR_NONE, bits};
 use crate::sys::errno::Error;
 
 /// An endpoint of the context.
@@ -39,6 +39,8 @@ struct SharingEndpoint {
     policy: CompletionPolicy,
     /// Whether the endpoint's receives may name their source.
     directed: bool,
+    /// Its address vector; a connected endpoint has none.
+    vector: Option<Arc<AddressTable>>,
 }
 
 impl SharingEndpoint {
@@ -54,10 +56,8 @@ pub(crate) struct SharedRx {
     domain: Arc<Domain>,
     queue: Arc<RecvQueue>,
     members: RwLock<Vec<SharingEndpoint>>,
-    /// The address vector of its endpoints, for directed receives.
-    vector: Mutex<Weak<AddressTable>>,
-    /// `FI_DIRECTED_RECV`: receives may name their source.
-    directed: bool,
+    /// `FI_DIRECTED_RECV`: receives may name their source. `None`: where an endpoint's may.
+    directed: Option<bool>,
     op_flags: AtomicU64,
     min_multi_recv: AtomicUsize,
 }
@@ -88,8 +88,7 @@ impl SharedRx {
             domain: Arc::clone(domain),
             queue: Arc::new(RecvQueue::new(size, secret)?),
             members: RwLock::default(),
-            vector: Mutex::default(),
-            directed: wanted.caps & bits::DIRECTED_RECV != 0,
+            directed: attributes.map(|it| it.caps & bits::DIRECTED_RECV != 0),
             op_flags: AtomicU64::new(attributes.map_or(0, |it| it.op_flags)),
             min_multi_recv: AtomicUsize::new(MIN_MULTI_RECV),
         }))
@@ -110,43 +109,36 @@ impl SharedRx {
         av: Option<&Arc<AddressTable>>,
         policy: CompletionPolicy,
     ) -> Result<SharedSource, Error> {
-        if let Some(av) = av {
-            self.set_vector(av)?;
-        }
+        check_vector(&self.members(), av)?;
         Ok(SharedSource::new(Arc::clone(&self.queue), policy))
     }
 
-    fn set_vector(&self, av: &Arc<AddressTable>) -> Result<(), Error> {
-        let mut vector = self.vector.lock().unwrap_or_else(PoisonError::into_inner);
-        if vector.upgrade().is_some_and(|known| !Arc::ptr_eq(&known, av)) {
-            log::warn!(
-                target: "ep_ctrl",
-                "endpoints of one shared receive context share one address vector"
-            );
-            return Err(Error::Invalid);
-        }
-        *vector = Arc::downgrade(av);
-        Ok(())
-    }
-
-    /// Offers receives that are posted from now on to `runtime`; `directed`: they may name their
-    /// source there.
-    pub(crate) fn join(&self, runtime: &Arc<Runtime>, policy: CompletionPolicy, directed: bool) {
+    /// Offers receives that are posted from now on to `runtime`, which has the address vector `av`;
+    /// `directed`: they may name their source there.
+    ///
+    /// # Errors
+    /// As [`Self::source`]: another endpoint may have joined since that call.
+    pub(crate) fn join(
+        &self,
+        runtime: &Arc<Runtime>,
+        policy: CompletionPolicy,
+        directed: bool,
+        av: Option<&Arc<AddressTable>>,
+    ) -> Result<(), Error> {
         let mut members = self.members_mut();
-        members.push(SharingEndpoint { runtime: Arc::clone(runtime), policy, directed });
+        check_vector(&members, av)?;
+        let (runtime, vector) = (Arc::clone(runtime), av.cloned());
+        members.push(SharingEndpoint { runtime: Arc::clone(&runtime), policy, directed, vector });
         self.name_notifiers(&members);
         drop(members);
         runtime.resume_matching();
+        Ok(())
     }
 
     /// Reverses [`Self::join`].
     pub(crate) fn leave(&self, runtime: &Arc<Runtime>) {
         let mut members = self.members_mut();
         members.retain(|member| !Arc::ptr_eq(&member.runtime, runtime));
-        if members.is_empty() {
-            // The next endpoints may have another vector.
-            *self.vector.lock().unwrap_or_else(PoisonError::into_inner) = Weak::new();
-        }
         self.name_notifiers(&members);
     }
 
@@ -158,20 +150,26 @@ impl SharedRx {
         self.queue.set_notifiers(wakers);
     }
 
-    /// The peer at an address of the vector.
-    fn resolve(&self, from: fi_addr_t) -> Result<PeerAddress, Error> {
-        let vector = self.vector.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
-        // The first endpoint that is enabled brings the vector.
-        let occupant = vector.ok_or(Error::BadState)?.occupant(from).ok_or(Error::Invalid)?;
-        Ok(occupant.address)
+    /// The source of a receive, `None` for any.
+    ///
+    /// # Errors
+    /// [`Error::BadState`] without endpoints: the first one that is enabled brings the vector.
+    /// [`Error::Invalid`] for an address that is not in the vector.
+    fn source_of(&self, recv: &Recv) -> Result<Option<PeerAddress>, Error> {
+        if recv.from == ADDR_NONE || self.directed == Some(false) {
+            return Ok(None);
+        }
+        let members = self.members();
+        let directs = || members.is_empty() || members.iter().any(|member| member.directed);
+        if !self.directed.unwrap_or_else(directs) {
+            return Ok(None);
+        }
+        let occupant = vector(&members).ok_or(Error::BadState)?.occupant(recv.from);
+        Ok(Some(occupant.ok_or(Error::Invalid)?.address))
     }
 
     fn enqueue(&self, recv: &Recv, flags: u64, min_free: Option<u64>) -> Result<(), Error> {
-        let source = match recv.from {
-            ADDR_NONE => None,
-            from if self.directed => Some(self.resolve(from)?),
-            _ => None,
-        };
+        let source = self.source_of(recv)?;
         let reports = flags & bits::COMPLETION != 0;
         self.queue.push(recv, source, min_free, reports)?;
         self.members().iter().for_each(|member| member.runtime.resume_matching());
@@ -211,6 +209,24 @@ impl SharedRx {
     fn members_mut(&self) -> RwLockWriteGuard<'_, Vec<SharingEndpoint>> {
         self.members.write().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The address vector of the endpoints, if they have one.
+fn vector(members: &[SharingEndpoint]) -> Option<&Arc<AddressTable>> {
+    members.iter().find_map(|member| member.vector.as_ref())
+}
+
+/// Checks that a new endpoint has the address vector of the others: directed receives name their
+/// source by it.
+fn check_vector(members: &[SharingEndpoint], av: Option<&Arc<AddressTable>>) -> Result<(), Error> {
+    if av.zip(vector(members)).is_some_and(|(av, known)| !Arc::ptr_eq(av, known)) {
+        log::warn!(
+            target: "ep_ctrl",
+            "endpoints of one shared receive context share one address vector"
+        );
+        return Err(Error::Invalid);
+    }
+    Ok(())
 }
 
 /// The endpoint that completes receives which met no endpoint: the first one with a receive queue;

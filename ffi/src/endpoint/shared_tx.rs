@@ -15,6 +15,7 @@ use crate::objects::domain::Domain;
 use crate::objects::object_ops::ObjectOps;
 use crate::sys::abi;
 use crate::sys::errno::Error;
+use crate::sys::personality;
 
 /// See the module.
 #[derive(Debug)]
@@ -33,8 +34,7 @@ impl SharedTx {
         attributes: Option<&abi::fi_tx_attr>,
     ) -> Result<Arc<Self>, Error> {
         if let Some(wanted) = attributes {
-            let offer = Info::offer(domain.interface());
-            hints::check_tx(wanted, offer.caps, &offer.tx).map_err(|attribute| {
+            check(domain, wanted).map_err(|attribute| {
                 log::warn!(target: "ep_ctrl", "{attribute} is not what was offered");
                 Error::Invalid
             })?;
@@ -64,6 +64,19 @@ impl SharedTx {
             && fits(endpoint.iov_limit, own.iov_limit)
             && fits(endpoint.rma_iov_limit, own.rma_iov_limit)
     }
+}
+
+/// Checks attributes against the offers of all types of endpoints: they do not tell the type.
+fn check(domain: &Domain, wanted: &abi::fi_tx_attr) -> Result<(), &'static str> {
+    let mut checked = Ok(());
+    for &ep_type in personality::current().ep_types() {
+        let offer = Info::offer_of(ep_type, domain.interface(), wanted.caps);
+        checked = hints::check_tx(wanted, offer.caps, &offer.tx);
+        if checked.is_ok() {
+            break;
+        }
+    }
+    checked
 }
 
 impl ObjectOps for SharedTx {}

@@ -1,14 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! An endpoint keeps its address when it is enabled again after a failure. A failed attempt
-//! ends its connection at once.
+//! ends its connection at once, and a call that is refused changes nothing.
 
-use ofi_xdp_core::{Context, PeerId};
+mod shared;
+
+use std::thread;
+use std::time::Duration;
+
+use ofi_xdp_core::{Context, PeerId, TagMatch};
 
 use super::receives::Receives as _;
 use super::*;
 use crate::objects::av::{Av, AvAttributes};
 use crate::objects::cntr::Cntr;
-use crate::objects::connection_manager::{NewRequest, Purpose, RequestOutcome, Requester as _};
+use crate::objects::connection_manager::{
+    CmSocket, NewRequest, Purpose, RequestOutcome, Requester as _,
+};
 use crate::objects::cq::{Cq, CqAttributes};
 use crate::objects::eq::EqAttributes;
 use crate::objects::fabric::Fabric;
@@ -16,6 +23,7 @@ use crate::objects::wait_set::WaitObject;
 use crate::runtime::deferred::{Action, Work};
 use crate::runtime::memory::Buffer;
 use crate::runtime::{LINGER, OpFlags, Recv};
+use crate::sys::abi::ADDR_NONE;
 use crate::sys::clock::now;
 
 /// The name of a connection at the other side.
@@ -46,16 +54,35 @@ fn assert_closes_at_once(endpoint: &Endpoint) {
     assert!(now().since(start) < LINGER, "a connection that opens lingers");
 }
 
+/// An endpoint with a completion queue and an address vector.
+fn bound(domain: &Arc<Domain>, request: &InfoRequest, vector: &Arc<Av>) -> Arc<Endpoint> {
+    let endpoint = Endpoint::open(domain, request, Handle::None).unwrap();
+    let queue = Cq::open(domain, CqAttributes::default()).unwrap();
+    endpoint.bind(&BindTarget::new(vector), 0).unwrap();
+    endpoint.bind(&BindTarget::new(&queue), bits::SEND | bits::RECV).unwrap();
+    endpoint
+}
+
+fn vector(domain: &Arc<Domain>) -> Arc<Av> {
+    Av::open(domain, &AvAttributes::default()).unwrap()
+}
+
+/// A request for a connection that the agent of `socket` has forgotten, from `silent`.
+fn withdrawn(socket: &Arc<CmSocket>, silent: &HybridPort) -> Arc<ConnectionRequest> {
+    let nobody: std::sync::Weak<EndpointConnection> = std::sync::Weak::new();
+    let ours = (silent.local_addr(), PeerId::NONE);
+    let id = socket.connect(silent.local_addr(), ours, &[], nobody).unwrap();
+    socket.forget(id);
+    let (from, peer) = (socket.local(), silent.local_addr());
+    ConnectionRequest::new(socket, NewRequest { id, from, peer, cid: THEIR_CID })
+}
+
 #[test]
 fn a_port_that_a_failed_attempt_has_closed_is_opened_again() {
     let domain = domain();
     let request = InfoRequest { source: Some(any_port()), ..InfoRequest::default() };
-    let endpoint = Endpoint::open(&domain, &request, Handle::None).unwrap();
+    let endpoint = bound(&domain, &request, &vector(&domain));
     let name = endpoint.name().unwrap();
-    let queue = Cq::open(&domain, CqAttributes::default()).unwrap();
-    let vector = Av::open(&domain, &AvAttributes::default()).unwrap();
-    endpoint.bind(&BindTarget::new(&vector), 0).unwrap();
-    endpoint.bind(&BindTarget::new(&queue), bits::SEND | bits::RECV).unwrap();
     endpoint.bindings().port = None;
     endpoint.enable().unwrap();
     assert_eq!(endpoint.name(), Ok(name));
@@ -81,14 +108,7 @@ fn an_acceptance_of_a_withdrawn_request_leaves_no_connection() {
     let manager = domain.fabric().connection_manager().unwrap();
     let silent = open_port(&domain, any_port(), false).unwrap();
     let socket = manager.open(any_port(), Purpose::Connect(1)).unwrap();
-    // A request that the agent has forgotten.
-    let nobody: std::sync::Weak<EndpointConnection> = std::sync::Weak::new();
-    let ours = (silent.local_addr(), PeerId::NONE);
-    let id = socket.connect(silent.local_addr(), ours, &[], nobody).unwrap();
-    socket.forget(id);
-    let (from, peer) = (socket.local(), silent.local_addr());
-    let new = NewRequest { id, from, peer, cid: THEIR_CID };
-    let request = ConnectionRequest::new(&socket, new);
+    let request = withdrawn(&socket, &silent);
     let (endpoint, events) = connected(&domain, Handle::Request(Arc::clone(&request)));
     let origin = EventOrigin::default();
     assert_eq!(endpoint.accept(origin, &[]), Err(Error::NotConnected));
@@ -129,7 +149,7 @@ fn neighbours(domain: &Arc<Domain>) -> [Arc<Endpoint>; 2] {
 
 /// An empty receive.
 fn recv(flags: OpFlags) -> Recv {
-    Recv { buffer: Buffer::EMPTY, from: abi::ADDR_NONE, tag: None, context: Context(5), flags }
+    Recv { buffer: Buffer::EMPTY, from: ADDR_NONE, tag: None, context: Context(5), flags }
 }
 
 #[test]
@@ -160,4 +180,88 @@ fn a_cancel_ends_no_triggered_call_of_another_connected_endpoint() {
     assert_eq!(is_there(), Ok(true));
     assert_eq!(is_there(), Ok(false));
     [canceller, owner].iter().for_each(|endpoint| endpoint.close().unwrap());
+}
+
+#[test]
+fn a_call_of_the_other_side_enables_nothing() {
+    let domain = domain();
+    let manager = domain.fabric().connection_manager().unwrap();
+    let silent = open_port(&domain, any_port(), false).unwrap();
+    let socket = manager.open(any_port(), Purpose::Connect(1)).unwrap();
+    let request = withdrawn(&socket, &silent);
+    let (answering, _events) = connected(&domain, Handle::Request(request));
+    let (asking, _events) = connected(&domain, Handle::None);
+    let (origin, to) = (EventOrigin::default(), silent.local_addr());
+    assert_eq!(asking.accept(origin, &[]), Err(Error::Invalid));
+    assert_eq!(answering.connect(origin, to, &[]), Err(Error::BadState));
+    for endpoint in [asking, answering] {
+        assert!(endpoint.enabled().is_err());
+        let queue = Cq::open(&domain, CqAttributes::default()).unwrap();
+        endpoint.bind(&BindTarget::new(&queue), bits::SEND | bits::RECV).unwrap();
+    }
+}
+
+#[test]
+fn a_second_event_queue_and_one_of_another_fabric_are_refused() {
+    let domain = domain();
+    let request = InfoRequest { source: Some(any_port()), ..InfoRequest::default() };
+    let endpoint = Endpoint::open(&domain, &request, Handle::None).unwrap();
+    let other = Fabric::open(None, abi::make_version(1, 17)).unwrap();
+    let open = |fabric| BindTarget::new(&Eq::open(fabric, EqAttributes::default()).unwrap());
+    assert_eq!(endpoint.bind(&open(&other), 0), Err(Error::Invalid));
+    assert_eq!(endpoint.bind(&open(domain.fabric()), bits::RECV), Err(Error::BadFlags));
+    endpoint.bind(&open(domain.fabric()), 0).unwrap();
+    assert_eq!(endpoint.bind(&open(domain.fabric()), 0), Err(Error::Invalid));
+}
+
+#[test]
+fn a_name_that_is_asked_for_while_another_thread_enables_the_endpoint() {
+    let domain = domain();
+    let (endpoint, _events) = connected(&domain, Handle::None);
+    thread::scope(|scope| {
+        let mut bindings = endpoint.bindings();
+        let asks = scope.spawn(|| endpoint.name());
+        // Time for the other thread to reach the lock.
+        thread::sleep(Duration::from_millis(50));
+        endpoint.start(&mut bindings, NeededQueues::AsBound).unwrap();
+        drop(bindings);
+        assert_eq!(asks.join().unwrap(), Ok(endpoint.enabled().unwrap().address));
+    });
+    endpoint.close().unwrap();
+}
+
+#[test]
+fn a_triggered_tagged_receive_takes_one_message() {
+    let domain = domain();
+    let request = InfoRequest { source: Some(any_port()), ..InfoRequest::default() };
+    let endpoint = Endpoint::open(&domain, &request, Handle::None).unwrap();
+    let defaults = bits::TRIGGER | bits::MULTI_RECV | bits::COMPLETION;
+    endpoint.set_op_flags(Side::Receive, defaults).unwrap();
+    let tagged = Some(TagMatch { tag: 1, ignore: 0 });
+    let context = Context::default();
+    let flags = |tag, flags| {
+        let recv = Recv { buffer: Buffer::EMPTY, from: ADDR_NONE, tag, context, flags };
+        endpoint.triggered_recv_flags(&recv)
+    };
+    let several = OpFlags::Given(bits::MULTI_RECV | bits::COMPLETION);
+    assert_eq!(flags(tagged, OpFlags::Default), Ok(OpFlags::Given(bits::COMPLETION)));
+    assert_eq!(flags(None, OpFlags::Default), Ok(several));
+    assert_eq!(flags(tagged, OpFlags::Given(defaults)), Ok(several));
+}
+
+#[test]
+fn an_endpoint_on_a_further_loopback_address() {
+    let source: SocketAddr = "127.0.1.1:0".parse().unwrap();
+    let request = InfoRequest { source: Some(source), ..InfoRequest::default() };
+    let fabric = Fabric::open(Some("127.0.0.0/8".into()), abi::make_version(1, 17)).unwrap();
+    let domain = Domain::open(&fabric, &request).unwrap();
+    assert_eq!(domain.ip(), source.ip());
+    let endpoint = Endpoint::open(&domain, &request, Handle::None).unwrap();
+    assert_eq!(endpoint.name().unwrap().ip(), source.ip());
+    // Connected endpoints have a port later.
+    let ep = Some(Info::offer_of(abi::FI_EP_MSG, domain.interface(), 0).ep);
+    for ip in ["127.0.1.1:0", "127.0.0.1:0", "127.9.9.9:0"] {
+        let request = InfoRequest { source: ip.parse().ok(), ep, ..InfoRequest::default() };
+        assert!(Endpoint::open(&domain, &request, Handle::None).is_ok(), "{ip}");
+    }
 }

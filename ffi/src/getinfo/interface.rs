@@ -151,6 +151,34 @@ impl Interface {
         Ok(found)
     }
 
+    /// [`Self::all`], with an entry for `wanted` where it is a further address of the loopback
+    /// interface: all of 127.0.0.0/8 is local, although one address is listed.
+    ///
+    /// # Errors
+    /// As [`Self::all`].
+    pub(crate) fn all_with(wanted: Option<IpAddr>) -> Result<Vec<Self>, Error> {
+        let mut all = Self::all()?;
+        let is_like = |it: &&Self, ip: IpAddr| {
+            it.nic.loopback && it.ip.is_loopback() && it.ip.is_ipv4() == ip.is_ipv4()
+        };
+        if let Some(ip) = wanted.filter(IpAddr::is_loopback)
+            && !all.iter().any(|it| it.ip == ip)
+            && let Some(like) = all.iter().find(|it| is_like(it, ip))
+        {
+            let further = Self { ip, ..like.clone() };
+            push(&mut all, further)?;
+        }
+        Ok(all)
+    }
+
+    /// The interface with the address `ip`, if it is up.
+    ///
+    /// # Errors
+    /// As [`Self::all`].
+    pub(crate) fn with_address(ip: IpAddr) -> Result<Option<Self>, Error> {
+        Ok(Self::all_with(Some(ip))?.into_iter().find(|it| it.ip == ip))
+    }
+
     /// The name of the fabric: the network, such as `198.18.0.0/24`.
     pub(crate) fn network(&self) -> String {
         let network: IpAddr = match self.ip {

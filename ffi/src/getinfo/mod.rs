@@ -56,7 +56,7 @@ pub(crate) fn find(
     let values = param::values()?;
     let before = reserve::refusals();
     let mut found = Vec::new();
-    let interfaces = interfaces(&values)?;
+    let interfaces = interfaces(&values, wanted.source)?;
     let mut without_tier: Option<&Interface> = None;
     // All offers of one type come before those of the next.
     let requested = hints.map_or(0, |hints| hints.caps);
@@ -135,9 +135,9 @@ fn admit_tier(choice: Choice, interface: &Interface) -> Result<(), &'static str>
     }
 }
 
-/// The interfaces to offer.
-fn interfaces(values: &param::Values) -> Result<Vec<Interface>, Error> {
-    let mut all = Interface::all()?;
+/// The interfaces to offer where the local address `source` is asked for.
+fn interfaces(values: &param::Values, source: Option<IpAddr>) -> Result<Vec<Interface>, Error> {
+    let mut all = Interface::all_with(source)?;
     if let Some(name) = &values.interface {
         if !all.iter().any(|interface| interface.nic.name == *name) {
             let addresses = all.chunk_by(|one, next| one.nic.name == next.nic.name);

@@ -382,3 +382,18 @@ fn only_the_best_kind_of_interface_has_a_nic() {
     assert_eq!(shown(&[&bridge, &loopback]), [true, false]);
     assert_eq!(shown(&[&loopback]), [true]);
 }
+
+/// Debian's `/etc/hosts` has 127.0.1.1 for the name of the host.
+#[test]
+fn a_further_loopback_address_is_offered_to_who_asks_for_it() {
+    for ip in ["127.0.1.1", "127.255.0.3"] {
+        let found = find(&Lookup { node: Some(ip.into()), ..loopback() }, None, "").unwrap();
+        assert_eq!(found.len(), ep_types().len());
+        for info in found {
+            assert_eq!(info.source.ip().to_string(), ip);
+            assert_eq!((&*info.domain_name, &*info.fabric_name), ("lo", "127.0.0.0/8"));
+        }
+    }
+    let elsewhere = find(&Lookup { node: Some("198.18.255.254".into()), ..loopback() }, None, "");
+    assert_eq!(elsewhere.err(), Some(Error::NoData));
+}

@@ -56,7 +56,7 @@ impl Domain {
         let ip = request.source.map(|source| source.ip()).filter(|ip| !ip.is_unspecified());
         // A passive endpoint may listen on all networks. Its requests name the one that they asked.
         let is_answer = request.handle != 0 && ip.is_some();
-        for interface in Interface::all()? {
+        for interface in Interface::all_with(ip)? {
             let is_near = is_answer || fabric.contains(&interface);
             if !is_near || ip.is_some_and(|ip| ip != interface.ip) {
                 continue;
@@ -96,6 +96,16 @@ impl Domain {
         &self.interface
     }
 
+    /// The interface, with the MTU that it has now if that is larger: an offer of datagrams may be
+    /// newer than the domain. An older one stays valid.
+    pub(crate) fn interface_now(&self) -> Interface {
+        let mut interface = self.interface.clone();
+        let same = |it: &&Interface| it.nic.name == interface.nic.name;
+        let mtu = Interface::all().ok().and_then(|all| all.iter().find(same).map(|it| it.nic.mtu));
+        interface.nic.mtu = interface.nic.mtu.max(mtu.unwrap_or(0));
+        interface
+    }
+
     /// The default address of endpoints. Its family is the family of all addresses.
     pub(crate) const fn ip(&self) -> IpAddr {
         self.interface.ip
@@ -104,7 +114,7 @@ impl Domain {
     /// Whether its interface has an address.
     pub(crate) fn has_address(&self, ip: IpAddr) -> bool {
         let same = |it: &Interface| it.ip == ip && it.nic.name == self.interface.nic.name;
-        self.ip() == ip || Interface::all().is_ok_and(|all| all.iter().any(same))
+        self.ip() == ip || Interface::all_with(Some(ip)).is_ok_and(|all| all.iter().any(same))
     }
 
     /// The progress thread.

@@ -74,13 +74,16 @@ impl Event {
 }
 
 /// A connection request that has arrived (`FI_CONNREQ`). Its `fi_info` is made when the event is
-/// read.
+/// read. The interfaces are not looked at then: that takes long, and the queue is locked.
 #[derive(Clone, Debug)]
 pub(crate) struct ArrivedRequest {
     /// The request.
     pub(crate) request: Arc<ConnectionRequest>,
     /// The offer that the passive endpoint was opened with.
     pub(crate) template: Arc<OwnedInfo>,
+    /// The names of the fabric and of the domain that the peer has asked, unless they are those of
+    /// the template.
+    pub(crate) names: Option<(String, String)>,
 }
 
 /// A failed control operation.

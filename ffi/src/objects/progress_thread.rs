@@ -135,7 +135,10 @@ impl ProgressThread {
     fn end(&self, timeout: Option<Duration>) {
         self.shared.stop.store(true, Ordering::Relaxed);
         self.shared.wait.waker().force();
-        if let Some(handle) = lock(&self.handle).take() {
+        // A statement of its own frees the lock: a signal handler that calls exit() may interrupt
+        // the wait.
+        let handle = lock(&self.handle).take();
+        if let Some(handle) = handle {
             let until = timeout.map(|timeout| now().after(timeout));
             // bound: the timeout
             while let Some(until) = until
@@ -233,4 +236,31 @@ impl ThreadState {
 // The locks protect lists, which are consistent at all times.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+
+    /// As a signal handler that calls `exit()` while `fi_close` waits.
+    #[test]
+    fn a_wait_for_the_end_of_the_thread_holds_up_no_other_one() {
+        let thread = ProgressThread::start(&Arc::default()).unwrap();
+        let endpoints = lock(&thread.shared.endpoints);
+        thread::scope(|scope| {
+            let waits = scope.spawn(|| thread.stop());
+            // Time for it to take the handle.
+            thread::sleep(Duration::from_millis(50));
+            let exits = scope.spawn(|| thread.end(Some(EXIT_TIMEOUT)));
+            let until = now().after(Duration::from_secs(5));
+            while !exits.is_finished() && now() < until {
+                thread::sleep(EXIT_POLL);
+            }
+            let (ended, waited) = (exits.is_finished(), waits.is_finished());
+            drop(endpoints);
+            assert!(ended && !waited);
+        });
+    }
 }

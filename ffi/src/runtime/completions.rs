@@ -4,6 +4,7 @@
 //! In: reads of completion queues. Out: each completion, with the part of it that the engine does
 //! not know. Called by `objects::cq`. Bound: the operations of a runtime.
 
+use std::net::SocketAddr;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -47,6 +48,7 @@ impl Runtime {
         awake: Option<&Arc<Waker>>,
         mut take: impl FnMut(&Completion, Origin) -> ControlFlow<()>,
     ) {
+        let mut silent = None;
         let mut state = self.lock();
         self.drive(&mut state, now(), Budget::PROGRESS);
         state.sort_completions();
@@ -63,7 +65,7 @@ impl Runtime {
                 {
                     let mut origin = Origin::default();
                     if let Err(error) = completion.outcome {
-                        report(engine, completion.peer, error);
+                        silent = silent.or_else(|| silent_peer(engine, completion.peer, error));
                     }
                     let is_receive = source.side == Side::Receive;
                     if engine.carries_datagrams() {
@@ -94,6 +96,11 @@ impl Runtime {
             }
         });
         self.wake(&mut state, awake);
+        drop(state);
+        // A check takes long.
+        if let Some((peer, versions)) = silent {
+            peer_check::report_silence(peer, versions);
+        }
     }
 
     /// Frees the slots of finished operations of sides without a queue. Their ends were counted.
@@ -121,17 +128,16 @@ fn goes_to_group(engine: &Engine<'_>, peer: PeerId) -> bool {
     engine.peer_address(peer).is_some_and(|peer| peer.ip().is_multicast())
 }
 
-/// Reports a peer that was given up to the user.
+/// The address of a peer that was given up, for a report to the user, and the number of packets of
+/// another version of the protocol. The first one of a call is reported: each kind of message is
+/// said once.
 #[cold]
-fn report(engine: &Engine<'_>, peer: PeerId, error: OpError) {
+fn silent_peer(engine: &Engine<'_>, peer: PeerId, error: OpError) -> Option<(SocketAddr, u64)> {
     let versions = engine.stats().dropped(DropReason::Version);
     // The peer of an ended connection has no address.
-    let address = || engine.peer_address(peer).filter(|&address| address != PeerAddress::NONE);
-    if matches!(error, OpError::TimedOut | OpError::Unreachable)
-        && let Some(address) = address()
-    {
-        peer_check::report_silence(address.socket_addr(), versions);
-    }
+    matches!(error, OpError::TimedOut | OpError::Unreachable)
+        .then(|| engine.peer_address(peer).filter(|&address| address != PeerAddress::NONE))?
+        .map(|peer| (peer.socket_addr(), versions))
 }
 
 /// Whether the end of a slice of a shared buffer writes no completion. If it releases the buffer,

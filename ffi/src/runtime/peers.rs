@@ -159,8 +159,7 @@ impl PeerMap {
                 Err(PeersFull::Quarantined) => return Err(PeersFull::Quarantined),
                 Err(full @ PeersFull::Full) => {
                     let oldest = self.retired.pop_front().ok_or(full)?.peer;
-                    let mut known = self.known.iter().chain(self.contexts.values());
-                    if !known.any(|known| known.peer == oldest) && !self.groups.has(oldest) {
+                    if !self.is_named(oldest) {
                         // An error means that it is gone already: then there is room.
                         let _ = engine.remove_peer(oldest);
                     }
@@ -208,7 +207,7 @@ impl PeerMap {
             if !is_retired || engine.is_idle(former) {
                 self.retired.retain(|retired| retired.peer != former);
             }
-            if is_retired && engine.is_idle(former) {
+            if is_retired && engine.is_idle(former) && !self.is_named(former) {
                 // An error means that it is gone already.
                 let _ = engine.remove_peer(former);
             }
@@ -229,6 +228,12 @@ impl PeerMap {
             *source = KnownSource { peer, address: index, changes: 0 };
         }
         Ok(peer)
+    }
+
+    /// Whether an address of the vector, or a group that was joined, is that of `peer`.
+    fn is_named(&self, peer: PeerId) -> bool {
+        let mut known = self.known.iter().chain(self.contexts.values());
+        known.any(|known| known.peer == peer) || self.groups.has(peer)
     }
 
     /// Whether the address of `peer` was removed from the vector, and nothing has come from there

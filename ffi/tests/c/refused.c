@@ -11,6 +11,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>
+#include <sys/socket.h>
 
 #include "common.h"
 
@@ -164,6 +165,59 @@ static int refuse(long number, int forever)
 	return met > 0;
 }
 
+// A datagram of the endpoint's port meets an endpoint that is refused memory when it is enabled:
+// receives of the shared context stay there. Each allocation in turn; whether there was one.
+static int refuse_sharing(long number)
+{
+	struct fid_fabric *fabric;
+	struct fid_domain *domain;
+	struct fid_cq *cq;
+	struct fid_av *av;
+	struct fid_ep *ep, *srx;
+	struct fi_av_attr av_attr = {.type = FI_AV_TABLE};
+	struct fi_info *datagrams = NULL, *wanted = hints_for_us();
+	struct sockaddr_storage name;
+	size_t len = sizeof(name);
+	char byte = 1, into = 0;
+	wanted->ep_attr->type = FI_EP_DGRAM;
+	wanted->ep_attr->rx_ctx_cnt = FI_SHARED_CONTEXT;
+	MUST(fi_getinfo(VERSION, "127.0.0.1", NULL, FI_SOURCE, wanted, &datagrams));
+	MUST(fi_fabric(datagrams->fabric_attr, &fabric, NULL));
+	MUST(fi_domain(fabric, datagrams, &domain, NULL));
+	MUST(fi_cq_open(domain, NULL, &cq, NULL));
+	MUST(fi_av_open(domain, &av_attr, &av, NULL));
+	MUST(fi_srx_context(domain, datagrams->rx_attr, &srx, NULL));
+	MUST(fi_endpoint(domain, datagrams, &ep, NULL));
+	MUST(fi_ep_bind(ep, &av->fid, 0));
+	MUST(fi_ep_bind(ep, &cq->fid, FI_TRANSMIT | FI_RECV));
+	MUST(fi_ep_bind(ep, &srx->fid, 0));
+	MUST(fi_recv(srx, &into, 1, NULL, FI_ADDR_UNSPEC, NULL));
+	MUST(fi_getname(&ep->fid, &name, &len));
+	int udp = socket(AF_INET, SOCK_DGRAM, 0);
+	CHECK(sendto(udp, &byte, 1, 0, (struct sockaddr *)&name, (socklen_t)len) == 1);
+	ssize_t room = srx->ops->rx_size_left(srx);
+	atomic_store(&for_good, 0);
+	atomic_store(&refusals, 0);
+	atomic_store(&until, number);
+	int error = fi_enable(ep);
+	atomic_store(&until, -1);
+	long met = atomic_load(&refusals);
+	if (error) {
+		EXPECT(FI_ENOMEM, error);
+		EXPECT(-room, srx->ops->rx_size_left(srx));
+	}
+	close(udp);
+	EXPECT(0, fi_close(&ep->fid));
+	EXPECT(0, fi_close(&srx->fid));
+	EXPECT(0, fi_close(&av->fid));
+	EXPECT(0, fi_close(&cq->fid));
+	EXPECT(0, fi_close(&domain->fid));
+	EXPECT(0, fi_close(&fabric->fid));
+	fi_freeinfo(datagrams);
+	fi_freeinfo(wanted);
+	return met > 0;
+}
+
 static void threads(void)
 {
 	struct objects all;
@@ -215,6 +269,8 @@ int main(int count, char **arguments)
 	CHECK(number > 20);
 	for (long from = 0; from < number && failures == 0; from += step)
 		refuse(from, 1);
+	for (long at = 0; refuse_sharing(at) && failures == 0;)
+		at += step;
 	threads();
 	if (count > 3)
 		recovery(arguments[3]);

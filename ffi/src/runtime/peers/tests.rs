@@ -265,3 +265,19 @@ fn a_sweep_reads_no_file() {
         assert_eq!(map.peer(engine, av, 1), Err(Error::Invalid));
     });
 }
+
+#[test]
+fn a_peer_stays_while_a_group_that_was_joined_names_it() {
+    with_map(|av, map, engine| {
+        let index = av.insert(address(1)).unwrap();
+        let peer = map.peer(engine, av, index).unwrap();
+        let group = map.admit_group(address(1).into()).unwrap();
+        map.join_group(engine, group, address(1).into()).unwrap();
+        av.remove(index).unwrap();
+        map.sync(engine, av);
+        let back = av.insert(address(1)).unwrap();
+        assert_eq!(map.peer(engine, av, back), Ok(peer));
+        assert_eq!(map.peer(engine, av, group), Ok(peer));
+        assert_eq!(engine.find(&address(1).into()), Some(peer));
+    });
+}
