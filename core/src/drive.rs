@@ -90,6 +90,8 @@ fn drive_datagrams<P: Port, M: Memory>(
         engine.resume_matching(memory);
         let ingest = &mut |datagram: Datagram<'_>| engine.ingest_datagram(&datagram, memory);
         progress.received = port.receive(now, budget.rx_packets, ingest)?;
+        // The quarantine of slots ends by the clock.
+        engine.end_poll(now);
     }
     // bound: budget.tx_packets
     let mut burst = engine.burst(now);

@@ -511,3 +511,16 @@ fn a_context_is_known_by_the_address_of_its_endpoint() {
         assert_eq!(engine.peer_name(peer), Some(address(next)));
     }
 }
+
+#[test]
+fn every_hello_that_is_due_is_repeated_by_one_call() {
+    const PEERS: usize = TIMERS_PER_ADVANCE as usize;
+    let config = Config { peers: 64, connections: 128, responders: 128, ..small() };
+    let mut world = World::new(1, 5, &config, Faults::NONE);
+    (1..=PEERS).for_each(|peer| world.send(0, peer, 1, vec![1]));
+    let sent = world.link.packets;
+    assert_eq!(sent, PEERS as u64);
+    world.now += Duration::from_millis(20).as_nanos() as u64;
+    world.drive(0, Budget::PROGRESS);
+    assert_eq!(world.link.packets, 2 * sent);
+}

@@ -235,3 +235,20 @@ fn datagrams_to_a_removed_peer_end_in_error() {
     assert_eq!(world.completions(0)[0].outcome, Err(OpError::Closed));
     assert_eq!(world.link.packets, 0);
 }
+
+#[test]
+fn a_slot_is_free_again_after_its_quarantine_while_datagrams_are_polled_for() {
+    let config = Config { datagrams: true, peers: 4, ..small() };
+    let mut world = World::new(1, 1, &config, Faults::NONE);
+    for round in 0..2 {
+        for node in 1..=4 {
+            let engine = &mut world.nodes[0].engine;
+            let peer = engine.insert_peer(address(10 * round + node)).unwrap();
+            engine.remove_peer(peer).unwrap();
+        }
+        let refused = world.nodes[0].engine.insert_peer(address(9));
+        assert_eq!(refused, Err(PeersFull::Quarantined));
+        world.now += Duration::from_millis(200).as_nanos() as u64;
+        world.drive(0, Budget::PROGRESS);
+    }
+}

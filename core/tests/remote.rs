@@ -256,6 +256,33 @@ fn both_sides_issue_only_atomics_with_all_pools_at_the_minimum() {
     }
 }
 
+/// The responder withdraws the grant while the requests are lost. Their packet stays as it is.
+#[test]
+fn requests_of_a_lapsed_grant_are_answered_beside_a_peer_that_has_all_credit() {
+    let config = Config { connections: 4, responders: 12, ..small() };
+    let mut world = World::new(3, 7, &config, Faults::NONE);
+    let remote = world.region(1, 0, 1 << 16, Access::READ);
+    world.read(0, 1, 0, remote, 8);
+    let is_over = |w: &World| !w.nodes[0].completions.is_empty() && !w.nodes[1].engine.has_work();
+    assert!(world.run_until(SECOND, is_over));
+    world.completions(0);
+    world.link.cut.push(address(0));
+    // The first one goes at once, the others share a packet.
+    for context in 1..=4 {
+        world.read(0, 1, context, remote, 8);
+    }
+    world.run(Duration::from_millis(30));
+    assert_eq!(world.nodes[1].engine.stats().connections_idle, 1);
+    world.read(2, 1, 0, remote, 8);
+    world.link.cut.clear();
+    // bound: 200 ms
+    for context in 1..200 {
+        world.run(Duration::from_millis(1));
+        world.read(2, 1, context, remote, 8);
+    }
+    assert_eq!(world.completions(0).len(), 4);
+}
+
 #[test]
 fn a_forbidden_access_ends_in_its_error_and_changes_nothing() {
     let mut world = World::new(2, 5, &small(), Faults::NONE);

@@ -7,6 +7,7 @@
 //! rest are due at once in the next.
 
 use crate::collections::time::Tick;
+use crate::engine::connect::packet::STATELESS_QUEUE_MAX;
 use crate::engine::connect::teardown::{end_connection, release_connection};
 use crate::engine::ctx::Ctx;
 use crate::engine::matching::Matcher;
@@ -17,6 +18,8 @@ use crate::{OpError, PathAdvice};
 
 /// Timers that one call of [`Engine::advance`](crate::Engine::advance) fires at the most.
 pub const TIMERS_PER_ADVANCE: u32 = 64;
+// A timer repeats both packets of a handshake at the most.
+static_assertions::const_assert!(2 * TIMERS_PER_ADVANCE as usize <= STATELESS_QUEUE_MAX);
 
 /// Does the work that is due for a connection, and arms its next timer.
 #[inline(never)]

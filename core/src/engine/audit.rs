@@ -35,7 +35,7 @@ impl Engine<'_> {
             }
             self.audit_connection(conn)?;
             let state = &self.cx.table[conn];
-            reserved += u32::from(state.credits().granted()) + u32::from(state.errors().open());
+            reserved += u32::from(state.credits().reserved()) + u32::from(state.errors().open());
         }
         if reserved != self.cx.config.responders {
             return Err(Violation::Credits);
@@ -51,7 +51,7 @@ impl Engine<'_> {
         let Self { cx, sender, .. } = self;
         let state = &cx.table[conn];
         let under_way = state.tx().under_way();
-        if under_way > WINDOW_PACKETS || state.credits().serving() > state.credits().granted() {
+        if under_way > WINDOW_PACKETS || state.credits().serving() > state.credits().reserved() {
             return Err(Violation::WindowBounds);
         }
         if !state.rx().receive_window().is_sound(&cx.bits) {

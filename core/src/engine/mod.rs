@@ -377,7 +377,9 @@ impl Engine<'_> {
     /// notified again.
     pub fn close(&mut self, now: Instant) {
         self.advance_clock(now);
-        self.cx.table.start_closing();
+        if !self.carries_datagrams() {
+            self.cx.table.start_closing();
+        }
     }
 
     /// A report for each peer with traffic.

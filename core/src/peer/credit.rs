@@ -7,6 +7,11 @@
 
 use crate::collections::serial::Psn;
 
+/// The most requests that one peer is granted at once.
+pub(crate) const CREDIT_MAX: u8 = 16;
+/// The unit of the upper half of [`Credits::reserved`].
+const LENT: u8 = CREDIT_MAX;
+
 /// How long a grant of the peer holds after its last packet: while its own connection certainly
 /// exists.
 pub(crate) const CREDIT_NANOS: u64 = 10_000_000;
@@ -18,8 +23,9 @@ pub(crate) struct Credits {
     return_psn: Psn,
     /// Requests for bytes of the peer's long messages that have not ended; each has a slot.
     rendezvous_reads: u16,
-    /// How many requests the peer may have here; each has a reserved slot.
-    granted: u8,
+    /// Slots that are reserved for requests of the peer, beyond the first: the lower half counts
+    /// those that it is granted, the upper half those that are lent to one packet.
+    reserved: u8,
     /// How many requests the peer has here.
     serving: u8,
     /// How many requests the peer allows, by its last grant.
@@ -37,7 +43,7 @@ impl Default for Credits {
         Self {
             return_psn: Psn(0),
             rendezvous_reads: 0,
-            granted: 1,
+            reserved: 0,
             serving: 0,
             allowed: 1,
             asking: 0,
@@ -52,7 +58,13 @@ impl Credits {
     /// How many requests the peer may have here.
     #[inline(always)]
     pub(crate) const fn granted(&self) -> u8 {
-        self.granted
+        1 + self.reserved % LENT
+    }
+
+    /// Slots that are reserved for requests of the peer.
+    #[inline(always)]
+    pub(crate) const fn reserved(&self) -> u8 {
+        self.granted() + self.reserved / LENT
     }
 
     /// How many requests the peer has here.
@@ -61,9 +73,22 @@ impl Credits {
         self.serving
     }
 
-    /// Lets the peer have `more` requests here.
+    /// Lets the peer have `more` requests here, [`CREDIT_MAX`] in all at the most.
     pub(crate) fn grant(&mut self, more: u8) {
-        self.granted += more;
+        self.reserved += more;
+    }
+
+    /// Lends `more` slots to one packet of the peer: less than [`CREDIT_MAX`].
+    pub(crate) fn lend(&mut self, more: u8) {
+        self.reserved += more * LENT;
+    }
+
+    /// The slots that are lent, once the requests that they were lent for have ended.
+    #[inline]
+    pub(crate) fn take_back(&mut self) -> u8 {
+        let lent = if self.serving > 0 { 0 } else { self.reserved / LENT };
+        self.reserved -= lent * LENT;
+        lent
     }
 
     /// Counts a request of the peer.

@@ -5,7 +5,7 @@
 mod competition;
 mod congestion;
 mod connection;
-mod credit;
+pub(crate) mod credit;
 mod deadlines;
 mod errors;
 mod hello;

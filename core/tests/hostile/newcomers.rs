@@ -117,7 +117,7 @@ fn a_peer_that_cannot_be_notified_keeps_its_place() {
     puppet.sent();
     // Answers that wait leave no room for the notice.
     let unknown = Head { cid: PeerId::from_bits(0), ..puppet.now(PacketKind::Ping) }.packet(&[]);
-    for _ in 0..31 {
+    for _ in 0..127 {
         puppet.ingest(&unknown);
     }
     puppet.ingest_at(PeerAddress::new(address(PUPPET).ip(), 100), &hello);
@@ -264,4 +264,18 @@ fn a_connection_that_makes_progress_makes_no_room() {
     }
     finds_no_room(&mut puppet);
     assert_eq!(puppet.engine().stats().connections_ended, 0);
+}
+
+#[test]
+fn every_hello_of_a_batch_is_answered() {
+    let config = Config { peers: 256, connections: 256, responders: 256, ..small() };
+    let mut puppet = Puppet::unconnected(&config);
+    let hello = puppet.hello(INCARNATION, 1, 0);
+    let batch = Budget::PROGRESS.rx_packets;
+    for port in 1..=batch {
+        puppet.ingest_at(PeerAddress::new(address(PUPPET).ip(), port), &hello);
+    }
+    puppet.drive();
+    let is_answer = |seen: &Seen| [PacketKind::HelloAck, PacketKind::Retry].contains(&seen.kind());
+    assert_eq!(puppet.sent().iter().filter(|seen| is_answer(seen)).count(), batch.into());
 }

@@ -6,6 +6,7 @@ use crate::puppet::*;
 use crate::world::*;
 use ofi_xdp_core::wire::{Body, Flags, Record};
 use ofi_xdp_core::*;
+use std::time::Duration;
 
 const SOMEWHERE: Remote = Remote { key: 77, address: 0 };
 
@@ -70,6 +71,51 @@ fn a_request_beyond_the_credit_is_not_taken_in() {
     let again = puppet.data(&beyond);
     puppet.deliver(again);
     assert_eq!(statuses(&mut puppet), [Ok(())]);
+}
+
+#[test]
+fn a_packet_with_requests_of_a_lapsed_grant_borrows_the_slots_that_are_kept_for_errors() {
+    // Eight slots beyond one for each connection: two are kept, the good peer gets the others.
+    let config = Config { connections: 4, responders: 12, ..small() };
+    let mut puppet = Puppet::beside_good_peer(&config).connect();
+    let remote = puppet.world.region(0, 0, 64, Access::READ);
+    puppet.world.read(GOOD, 0, 1, remote, 8);
+    puppet.world.run(Duration::from_millis(1));
+    puppet.sent();
+    let requests = |first: u32| [0, 1, 2].map(|op| read_request(first + op, remote, 8)).concat();
+    // The responses share a packet.
+    let acknowledge = |puppet: &mut Puppet| {
+        puppet.head.ack = puppet.head.ack.plus(1);
+        let ack = puppet.ack(puppet.head.ack, &[]);
+        puppet.deliver(ack);
+    };
+    for first in [1, 4] {
+        let packet = puppet.data(&requests(first));
+        puppet.deliver(packet);
+        assert_eq!(statuses(&mut puppet), [Ok(()); 3]);
+        // They are lent to one packet at a time, until its responses are acknowledged.
+        let beyond = puppet.now(wire::PacketKind::Data).packet(&read_request(9, remote, 8));
+        puppet.deliver(beyond);
+        assert_eq!(statuses(&mut puppet), []);
+        acknowledge(&mut puppet);
+    }
+    let refused = |puppet: &mut Puppet| puppet.engine().stats().dropped(DropReason::NoResponder);
+    assert_eq!(refused(&mut puppet), 2);
+    // None is missing for errors.
+    for op in [10, 11] {
+        let wrong = puppet.data(&write(op, SOMEWHERE, None, &[1; 8]));
+        puppet.deliver(wrong);
+    }
+    assert_eq!(puppet.engine().stats().errors_sent, 2);
+    assert_eq!(puppet.engine().stats().peers_failed, 0);
+    // Without a slot the packet waits.
+    let packet = puppet.data(&requests(12));
+    puppet.deliver(packet.clone());
+    assert_eq!(statuses(&mut puppet), []);
+    assert_eq!(refused(&mut puppet), 3);
+    (0..2).for_each(|_| acknowledge(&mut puppet));
+    puppet.deliver(packet);
+    assert_eq!(statuses(&mut puppet), [Ok(()); 3]);
 }
 
 #[test]

@@ -79,8 +79,10 @@ pub(crate) const LINGER: Duration = Duration::from_millis(500);
 const CATCH_UP_BUDGETS: u32 = 8;
 /// Most yields of the progress thread to calls that wait for the lock.
 const YIELDS_MAX: u32 = 256;
-/// Most close notifications. All other peers find out by their peer time-out.
-const CLOSE_PACKETS_MAX: u16 = 4096;
+/// Most bursts of close notifications. All other peers find out by their peer time-out.
+const CLOSE_BURSTS_MAX: u32 = 64;
+/// Pause after a burst for which the port had no room.
+const CLOSE_PAUSE: Duration = Duration::from_micros(50);
 
 /// The base of an enabled endpoint: engine, port, memory and one lock.
 pub(crate) struct Runtime {
@@ -278,10 +280,30 @@ impl Runtime {
             log::info!(target: "ep_data", "closing: {moved:?}, {kernel:?}");
             engine.close(now);
         });
-        self.drive(&mut state, now, Budget { rx_packets: 0, tx_packets: CLOSE_PACKETS_MAX });
+        self.notify_peers(&mut state, now);
+        // Of these, too, the kernel may have left some in a ring.
+        if state.port.has_untaken() {
+            drop(state);
+            state = self.linger_while(now.after(LINGER), |state| state.port.has_untaken());
+        }
         // A fork may hold the descriptors. Closing them then removes them from no epoll set, and
         // packets that arrive later would keep the set readable (epoll(7)).
         state.port.disarm();
+    }
+
+    /// Sends the close notifications, in bursts: a port may have room for few of them between two
+    /// flushes, and for none while a card sends.
+    fn notify_peers(&self, state: &mut State, now: Instant) {
+        for _ in 0..CLOSE_BURSTS_MAX {
+            let sent = Self::move_packets(state, now, Budget::POST).transmitted;
+            self.end_operations(state, now);
+            if state.failed || !state.engine.with(|engine| engine.wants_transmit()) {
+                break;
+            }
+            if sent == 0 {
+                std::thread::sleep(CLOSE_PAUSE);
+            }
+        }
     }
 
     /// Makes progress for the application.

@@ -81,6 +81,9 @@ pub(crate) struct PeerMap {
 
 /// Addresses of the vector that one call of [`PeerMap::name_known`] looks at.
 const NAMED_PER_CALL: usize = 64;
+/// Retired peers that leave a full table together. The quarantine of their slots passes once for all
+/// of them.
+const REMOVED_TOGETHER: u32 = 32;
 
 impl KnownPeer {
     const NONE: Self = Self { peer: PeerId::NONE, occupancy: 0 };
@@ -146,7 +149,7 @@ impl PeerMap {
         }
     }
 
-    /// The engine's peer at `address`. In a full table the oldest retired peer makes room.
+    /// The engine's peer at `address`. In a full table retired peers make room.
     fn insert(
         &mut self,
         engine: &mut Engine<'_>,
@@ -157,15 +160,29 @@ impl PeerMap {
             match engine.insert_peer(address) {
                 Ok(peer) => return Ok(peer),
                 Err(PeersFull::Quarantined) => return Err(PeersFull::Quarantined),
-                Err(full @ PeersFull::Full) => {
-                    let oldest = self.retired.pop_front().ok_or(full)?.peer;
-                    if !self.is_named(oldest) {
-                        // An error means that it is gone already: then there is room.
-                        let _ = engine.remove_peer(oldest);
-                    }
-                }
+                Err(PeersFull::Full) if self.remove_retired(engine) => {}
+                Err(PeersFull::Full) => return Err(PeersFull::Full),
             }
         }
+    }
+
+    /// Removes the oldest retired peer from the engine's table, and those after it that are idle
+    /// and were not heard since. Returns whether there was one.
+    fn remove_retired(&mut self, engine: &mut Engine<'_>) -> bool {
+        let mut removed = 0;
+        // bound: the retired peers
+        while let Some(&RetiredPeer { peer, arrivals }) = self.retired.front() {
+            let is_over = engine.is_idle(peer) && engine.arrivals_from(peer) == arrivals;
+            if removed > 0 && !is_over || removed == REMOVED_TOGETHER {
+                break;
+            }
+            self.retired.pop_front();
+            if !self.is_named(peer) {
+                // An error means that it is gone already.
+                removed += u32::from(engine.remove_peer(peer).is_ok());
+            }
+        }
+        removed > 0
     }
 
     /// The peer at an address of the vector.
@@ -284,11 +301,17 @@ impl PeerMap {
     /// Bound: the addresses that are new since the last call; all of them where one of these is at
     /// an index that had been free.
     pub(crate) fn learn_all(&mut self, engine: &mut Engine<'_>, av: &AddressTable) {
-        self.changes = av.changes();
+        let changes = av.changes();
         self.sync(engine, av);
         for index in self.inserted.take(av, usize::MAX) {
-            // Without room, or at a free index, there is no peer.
-            let _ = self.peer(engine, av, index as fi_addr_t);
+            // Without room, or at a free index, there is no peer. A slot in quarantine is room soon.
+            if self.peer(engine, av, index as fi_addr_t) == Err(Error::Again) {
+                self.inserted.put_back(index);
+                break;
+            }
+        }
+        if self.inserted.is_empty() {
+            self.changes = changes;
         }
     }
 

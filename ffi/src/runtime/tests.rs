@@ -247,6 +247,11 @@ pub(crate) fn datagram_runtime(thread: &Arc<Wait>) -> (Arc<Runtime>, fi_addr_t) 
 
 /// Posts an empty datagram.
 pub(crate) fn post_datagram(runtime: &Runtime, peer: fi_addr_t, more: bool) {
+    post_empty(runtime, peer, SendForm::Datagram, more);
+}
+
+/// Posts an empty message or datagram to an address.
+fn post_empty(runtime: &Runtime, peer: fi_addr_t, form: SendForm, more: bool) {
     let request = Request {
         buffer: Buffer::EMPTY,
         peer,
@@ -260,7 +265,7 @@ pub(crate) fn post_datagram(runtime: &Runtime, peer: fi_addr_t, more: bool) {
         more,
         fence: false,
         deferred: false,
-        form: SendForm::Datagram,
+        form,
         connected: None,
     };
     runtime.post(&request, &options).unwrap();
@@ -300,6 +305,37 @@ fn datagrams_wait_while_a_completion_is_unread() {
     assert_eq!(packets_sent(&runtime), 3 + batch);
     runtime.close();
     assert_eq!(packets_sent(&runtime), 3 + batch + 1, "none is left at the end");
+}
+
+#[test]
+fn every_peer_is_told_that_an_endpoint_closes() {
+    // A port of kernel sockets takes packets to 64 destinations between two flushes.
+    const PEERS: usize = 80;
+    let thread = Arc::new(Wait::new().unwrap());
+    let config = Config { peers: 2 * PEERS as u32, ..Config::new(ofi_xdp_checksum::crc32c) };
+    let closing = runtime(config.clone(), false, &thread).0;
+    let small = Config { connections: 4, responders: 4, recvs: 64, sends: 64, ..config };
+    let small = Config { unexpected: [64, 8, 2, 1], port_packets: 64, ..small };
+    let peers = [(); PEERS].map(|()| runtime(small.clone(), false, &thread).0);
+    for peer in &peers {
+        let address = closing.av.insert(peer.lock().port.local_addr()).unwrap();
+        post_empty(&closing, address, SendForm::Message, false);
+    }
+    let ended = |peer: &Runtime| peer.lock().engine.with(|engine| engine.stats().connections_ended);
+    let poll_until = |polled: &[Arc<Runtime>], is_over: &dyn Fn() -> bool| {
+        let start = now();
+        // bound: the time
+        while !is_over() && now().since(start) < Duration::from_secs(5) {
+            for runtime in peers.iter().chain(polled) {
+                runtime.poll_sources(&[], None);
+            }
+        }
+        assert!(is_over(), "{:?}", peers.each_ref().map(|peer| ended(peer)));
+    };
+    let is_acknowledged = || !closing.lock().engine.with(|engine| engine.has_work());
+    poll_until(std::slice::from_ref(&closing), &is_acknowledged);
+    closing.close();
+    poll_until(&[], &|| peers.iter().all(|peer| ended(peer) == 1));
 }
 
 /// What a connected endpoint learned: that its connection has opened, and that it has ended.

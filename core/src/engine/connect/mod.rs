@@ -406,7 +406,7 @@ impl ConnectionTable<'_> {
     /// Whether the counts of hosts agree with the numbers of `assemblies` and of rendezvous
     /// `reads`.
     pub(super) fn hosts_add_up(&self, assemblies: u32, reads: u32) -> bool {
-        let credit = |conn| u32::from(self.connections[conn].credits().granted()) - 1;
+        let credit = |conn| u32::from(self.connections[conn].credits().reserved()) - 1;
         let errors = |conn| u32::from(self.connections[conn].errors().open());
         let counted = [
             (SharedPool::Peers, self.peers.used()),

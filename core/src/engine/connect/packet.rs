@@ -6,8 +6,9 @@ use crate::peer::Peer;
 use crate::wire::{Header, Token};
 use crate::{PeerAddress, PeerId};
 
-/// Packets that can wait to be sent.
-pub(crate) const STATELESS_QUEUE_MAX: usize = 32;
+/// Packets that can wait to be sent: two for each timer that one call fires, and for each packet of
+/// a batch.
+pub(crate) const STATELESS_QUEUE_MAX: usize = 128;
 
 /// A packet outside of the stream of a connection, to be sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -81,7 +81,7 @@ pub(crate) fn release_connection(cx: &mut Ctx<'_>, sender: &mut Sender<'_>, conn
     sender.abort_search(state, conn);
     let peer = &mut cx.table.peers[state.peer()];
     state.save(peer);
-    let credit = u32::from(state.credits().granted()) - 1;
+    let credit = u32::from(state.credits().reserved()) - 1;
     sender.release_connection(state);
     state.rx_mut().release(&mut cx.bits);
     cx.table.give_share_back(conn, SharedPool::Credits, credit);

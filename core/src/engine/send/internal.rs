@@ -8,14 +8,12 @@
 use crate::engine::ctx::Ctx;
 use crate::engine::matching::Matcher;
 use crate::engine::send::Sender;
+use crate::peer::credit::CREDIT_MAX;
 use crate::peer::hosts::SharedPool;
 use crate::peer::operation::{RENDEZVOUS_READS, RESPONSES, ResponseData, TxKind, TxOp};
 use crate::peer::slots::{ConnSlot, OpSlot};
 use crate::wire::{ErrorCode, FinRecord, Header};
 use crate::{OpError, OpId, Remote};
-
-/// The most requests that one peer is granted at once.
-const CREDIT_MAX: u8 = 16;
 
 impl Sender<'_> {
     /// Queues an internal operation; it is sent as soon as the window allows.
@@ -40,7 +38,7 @@ impl Sender<'_> {
         slot: OpSlot,
     ) {
         match self.ops[slot].kind {
-            TxKind::Response { .. } => cx.table[conn].credits_mut().served(),
+            TxKind::Response { .. } => self.end_response(cx, conn),
             TxKind::Error { .. } => {
                 cx.table[conn].errors_mut().record_ended();
                 cx.table.give_share_back(conn, SharedPool::Errors, 1);
@@ -53,6 +51,17 @@ impl Sender<'_> {
             _ => {}
         }
         self.ops.release(slot);
+    }
+
+    /// Records that a response has ended; with the last one, slots that were lent come back.
+    fn end_response(&mut self, cx: &mut Ctx<'_>, conn: ConnSlot) {
+        let credits = cx.table[conn].credits_mut();
+        credits.served();
+        let lent = u32::from(credits.take_back());
+        if lent > 0 {
+            cx.table.give_share_back(conn, SharedPool::Credits, lent);
+            self.responders_spare += lent;
+        }
     }
 
     /// Ends every internal operation of a connection that ends. Bound: those operations.
@@ -94,7 +103,8 @@ impl Sender<'_> {
         next.inspect(|&op| self.finish(cx, op)).is_some()
     }
 
-    /// Whether `requests` more of a peer can be served; grants it more credit if slots are free.
+    /// Whether `requests` more of a peer, in one packet, can be served; grants it more credit if
+    /// slots are free.
     pub(crate) fn grant(&mut self, cx: &mut Ctx<'_>, conn: ConnSlot, requests: u32) -> bool {
         // Errors must not be refused for the sake of speed: a quarter of the slots beyond one for
         // each connection is theirs.
@@ -109,7 +119,25 @@ impl Sender<'_> {
             cx.owe_ack_now(conn);
         }
         let credits = cx.table[conn].credits();
-        requests + u32::from(credits.serving()) <= u32::from(credits.granted())
+        requests + u32::from(credits.serving()) <= u32::from(credits.reserved())
+            || self.lend(cx, conn, requests)
+    }
+
+    /// Lends a packet the slots that it needs beyond the grant, also of those that are kept for
+    /// errors. A grant that has lapsed may have been larger, and the packet cannot come with fewer
+    /// requests. The slots come back with the last response, so such packets take turns.
+    #[cold]
+    fn lend(&mut self, cx: &mut Ctx<'_>, conn: ConnSlot, requests: u32) -> bool {
+        let (credits, spare) = (cx.table[conn].credits(), self.responders_spare);
+        let more = requests.saturating_sub(u32::from(credits.reserved()));
+        let may_lend = credits.serving() == 0 && requests <= u32::from(CREDIT_MAX) && more <= spare;
+        if !may_lend || !cx.table.has_share(conn, SharedPool::Credits, spare) {
+            return false;
+        }
+        cx.table[conn].credits_mut().lend(more as u8);
+        cx.table.take_share(conn, SharedPool::Credits, more);
+        self.responders_spare -= more;
+        true
     }
 
     /// Queues a response to the request `request` of a peer: `len` bytes of `data` from an offset

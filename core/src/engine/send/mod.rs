@@ -185,8 +185,8 @@ impl Sender<'_> {
     /// A connection ends: gives its packet records back, and the responder slots that its credits
     /// reserved.
     pub(super) fn release_connection(&mut self, state: &mut Connection) {
-        let granted = core::mem::take(state.credits_mut()).granted();
-        self.responders_spare += u32::from(granted) - 1;
+        let reserved = core::mem::take(state.credits_mut()).reserved();
+        self.responders_spare += u32::from(reserved) - 1;
         state.tx_mut().release(&mut self.in_flight);
     }
 }

@@ -37,6 +37,11 @@ impl InsertedAddresses {
         self.next = end.min(first.saturating_add(most));
         first..self.next
     }
+
+    /// Lets the next [`Self::take`] begin with `index`, which the last one has given.
+    pub(super) const fn put_back(&mut self, index: usize) {
+        self.next = index;
+    }
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 //! The map and the engine follow insertions and removals in the vector.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use ofi_xdp_core::{ChecksumCoverage, Config, Identity, Instant, PortLimits};
 
@@ -186,6 +187,49 @@ fn removed_peers_make_room_for_new_ones() {
         }
         assert_eq!(map.peer(engine, av, kept), Ok(stays));
         assert!(engine.peer_address(stays).is_some());
+    });
+}
+
+/// Fills the engine's table with peers that leave the vector, and inserts as many others.
+fn replace_all(av: &AddressTable, map: &mut PeerMap, engine: &mut Engine<'_>) -> Vec<fi_addr_t> {
+    let insert = |port: u32| av.insert(address(port as u16)).unwrap();
+    for port in 1..=PEERS {
+        map.peer(engine, av, insert(port)).unwrap();
+    }
+    (0..PEERS).for_each(|index| av.remove(index.into()).unwrap());
+    map.sync(engine, av);
+    (1..=PEERS).map(|port| insert(PEERS + port)).collect()
+}
+
+/// More than the time in which a slot is in quarantine.
+const QUARANTINE: Duration = Duration::from_millis(200);
+
+#[test]
+fn peers_that_make_room_together_delay_the_new_ones_once() {
+    with_map(|av, map, engine| {
+        let indices = replace_all(av, map, engine);
+        assert_eq!(map.peer(engine, av, indices[0]), Err(Error::Again));
+        engine.advance(Instant::ZERO.after(QUARANTINE));
+        indices.iter().for_each(|&index| assert!(map.peer(engine, av, index).is_ok()));
+    });
+}
+
+#[test]
+fn addresses_that_meet_slots_in_quarantine_are_learned_after_it() {
+    with_map(|av, map, engine| {
+        replace_all(av, map, engine);
+        map.learn_all(engine, av);
+        assert!(map.has_changed(engine, av), "they are to be learned");
+        engine.advance(Instant::ZERO.after(QUARANTINE));
+        map.learn_all(engine, av);
+        for port in PEERS + 1..=2 * PEERS {
+            assert!(engine.find(&address(port as u16).into()).is_some());
+        }
+        assert!(!map.has_changed(engine, av));
+        // Those without room are not asked for again.
+        av.insert(address(99)).unwrap();
+        map.learn_all(engine, av);
+        assert!(!map.has_changed(engine, av));
     });
 }
 
