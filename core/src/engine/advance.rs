@@ -88,7 +88,7 @@ pub(super) fn fire(
     let state = &cx.table[conn];
     let busy = state.has_work() || state.path().is_searching() || state.expects_packets(silence);
     let idle = !busy && state.schedule() == Schedule::Idle;
-    if idle && state.idle_at().has_come(tick) {
+    if idle && state.idle_at(silence).has_come(tick) {
         release_connection(cx, sender, conn);
         cx.stats.connections_idle += 1;
     } else {

@@ -14,7 +14,7 @@ use super::send_state::SendState;
 use super::watch::mark;
 use super::{Path, Peer};
 use crate::collections::list::{Link, Links, List};
-use crate::collections::serial::Psn;
+use crate::collections::serial::{Msn, Psn};
 use crate::collections::slab::SlotIndex;
 use crate::collections::time::{TICK_NANOS, Tick};
 use crate::peer::slots::{AssemblySlot, ConnSlot, PeerSlot, RecvSlot, StoredSlot};
@@ -144,6 +144,27 @@ impl Connection {
         self.out_of_order_refused_at = at;
     }
 
+    /// Records that messages are not refused any more. The count comes round, so an old one would
+    /// refuse others later.
+    #[inline(always)]
+    pub(crate) const fn forget_refusal(&mut self) {
+        self.out_of_order_refused_at = 0;
+    }
+
+    /// Records that the peer's messages before `end` were accepted, at least one.
+    #[inline(always)]
+    pub(crate) fn messages_accepted(&mut self, end: Msn) {
+        self.forget_refusal();
+        self.rx.messages_accepted(end);
+    }
+
+    /// Records that the peer's next message was accepted.
+    #[inline(always)]
+    pub(crate) fn message_accepted(&mut self) {
+        self.forget_refusal();
+        self.rx.message_accepted();
+    }
+
     /// Where the next piece of packet `psn` begins. A packet that is taken for another one, 256
     /// numbers away, loses pieces and goes again.
     pub(crate) const fn next_piece(&self, psn: Psn) -> usize {
@@ -216,6 +237,13 @@ impl Connection {
     #[inline]
     pub(crate) fn has_work(&self) -> bool {
         self.awaits_peer() || self.rx.is_ack_due() || self.credits.serving() > 0
+    }
+
+    /// Whether an operation of the peer failed, and parts of it may arrive. Its name is known as
+    /// long as the connection lasts.
+    #[inline]
+    pub(crate) const fn knows_failed(&self) -> bool {
+        self.errors.has_failed()
     }
 
     /// Whether nothing is left to do but to release the connection in time.

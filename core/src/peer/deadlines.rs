@@ -36,9 +36,19 @@ impl Connection {
         silence.counts_when_idle || self.awaits_peer()
     }
 
-    /// When a connection without work is released.
-    pub(crate) fn idle_at(&self) -> Tick {
-        self.rx().newest_arrived().max(self.path().timer_from()).plus_nanos(IDLE_NANOS)
+    /// When a connection without work is released: later if parts of a failed operation may arrive.
+    /// A peer that repeats them is heard within the peer time-out, or gives them up.
+    pub(crate) fn idle_at(&self, silence: Silence) -> Tick {
+        if self.knows_failed() { self.quiet_from().plus(silence.timeout) } else { self.rests_at() }
+    }
+
+    /// When a connection without work rests.
+    pub(crate) fn rests_at(&self) -> Tick {
+        self.quiet_from().plus_nanos(IDLE_NANOS)
+    }
+
+    fn quiet_from(&self) -> Tick {
+        self.rx().newest_arrived().max(self.path().timer_from())
     }
 
     /// When this connection next needs attention, at the latest; not before `now`.
@@ -65,7 +75,7 @@ impl Connection {
         }
         // A connection that could send, but for a packet that waits in the list, is looked at again
         // later.
-        let idle = self.idle_at();
+        let idle = self.idle_at(silence);
         if idle.has_come(now) { now.plus_nanos(IDLE_NANOS) } else { idle }
     }
 

@@ -11,9 +11,14 @@
 
 #![allow(clippy::indexing_slicing, reason = "indices are masked to the arrays' lengths")]
 
+mod search;
+
+pub(crate) use search::stretch_end;
+
 use crate::collections::serial::Psn;
 use crate::collections::slab::{Slab, Slot, SlotIndex};
 use crate::collections::slots::Slots;
+use crate::collections::time::Tick;
 use crate::peer::packet_record::{TxFlags, TxPacket};
 use crate::peer::slots::{ChunkSlot, PageSlot};
 
@@ -23,6 +28,10 @@ pub(crate) const CHUNK_PACKETS: u32 = 32;
 pub(crate) const ROOT_SLOTS: usize = 4;
 /// Chunks that a page names.
 pub(crate) const PAGE_CHUNKS: usize = 512;
+/// Packets that loss detection checks together.
+const STRETCH_PACKETS: u32 = 256;
+/// Stretches of a page.
+const PAGE_STRETCHES: usize = PAGE_CHUNKS * CHUNK_PACKETS as usize / STRETCH_PACKETS as usize;
 /// Pages that one window can touch.
 pub(crate) const PAGES_PER_PEER: u32 = ROOT_SLOTS as u32;
 /// Chunks that one window can touch: none of them is in the page of packets that are just retired.
@@ -42,11 +51,16 @@ pub(crate) struct TxChunk {
 
 /// Chunks of a large window.
 #[derive(Clone, Debug, Hash)]
-pub(crate) struct TxPage([ChunkSlot; PAGE_CHUNKS]);
+pub(crate) struct TxPage {
+    chunks: [ChunkSlot; PAGE_CHUNKS],
+    /// For each stretch: no outstanding packet of it counts from an earlier time. Unknown until
+    /// loss detection has checked all of them.
+    checked: [Option<Tick>; PAGE_STRETCHES],
+}
 
 impl Default for TxPage {
     fn default() -> Self {
-        Self([ChunkSlot::NONE; PAGE_CHUNKS])
+        Self { chunks: [ChunkSlot::NONE; PAGE_CHUNKS], checked: [None; PAGE_STRETCHES] }
     }
 }
 
@@ -180,7 +194,7 @@ impl<'s> InFlight<'s> {
                 if page.is_none() {
                     *page = self.pages.alloc(TxPage::default())?;
                 }
-                self.pages[*page].0[in_page(psn)] = chunk;
+                self.pages[*page].chunks[in_page(psn)] = chunk;
             }
         }
         self.reserved -= u32::from(was_empty);
@@ -198,7 +212,7 @@ impl<'s> InFlight<'s> {
                 // At most two pages, which `may_take` has seen.
                 *page = self.pages.alloc(TxPage::default())?;
             }
-            self.pages[*page].0[in_page(psn)] = chunks[at(psn)];
+            self.pages[*page].chunks[in_page(psn)] = chunks[at(psn)];
         }
         *directory = Directory::Pages(pages);
         Some(())
@@ -211,7 +225,7 @@ impl<'s> InFlight<'s> {
             Directory::Chunks(chunks) => chunks[at(psn)],
             Directory::Pages(pages) => match pages[page_at(psn)] {
                 page if page.is_none() => ChunkSlot::NONE,
-                page => self.pages[page].0[in_page(psn)],
+                page => self.pages[page].chunks[in_page(psn)],
             },
         }
     }
@@ -251,51 +265,6 @@ impl<'s> InFlight<'s> {
         put(lost, packet.flags.contains(TxFlags::LOST));
         put(outstanding, !packet.flags.intersects(TxFlags::LOST | TxFlags::ACKED));
         Some(before)
-    }
-
-    /// The first packet of `set` in the chunk of `psn`, not before `psn`; where there is none, the
-    /// end of that chunk as an error. Bound: one chunk.
-    #[inline]
-    pub(crate) fn next_in_chunk(
-        &self,
-        directory: &Directory,
-        psn: Psn,
-        set: PacketSet,
-    ) -> Result<Psn, Psn> {
-        let end = psn.plus(CHUNK_PACKETS - psn.0 % CHUNK_PACKETS);
-        let rest = self.word(directory, psn, set) >> within(psn);
-        if rest == 0 { Err(end) } else { Ok(psn.plus(rest.trailing_zeros())) }
-    }
-
-    /// The bits of the chunk of `psn`: its packets that are in `set`.
-    #[inline]
-    fn word(&self, directory: &Directory, psn: Psn, set: PacketSet) -> u32 {
-        let chunk = self.chunk(directory, psn);
-        if chunk.is_none() {
-            return 0;
-        }
-        let TxChunk { outstanding, lost, .. } = &self.chunks[chunk];
-        match set {
-            PacketSet::Outstanding => *outstanding,
-            PacketSet::Lost => *lost,
-            PacketSet::Open => outstanding | lost,
-        }
-    }
-
-    /// Which of the 64 packets from `psn` on are not acknowledged: bit `i` stands for `psn + i`.
-    /// Bits beyond the window mean nothing.
-    pub(crate) fn open_from(&self, directory: &Directory, psn: Psn) -> u64 {
-        let skip = within(psn) as u32;
-        let mut word = u64::from(self.word(directory, psn, PacketSet::Open)) >> skip;
-        // bound: the chunks that 64 packets touch
-        for chunk in 1..=2 {
-            let from = chunk * CHUNK_PACKETS - skip;
-            if from < u64::BITS {
-                let next = self.word(directory, psn.plus(from), PacketSet::Open);
-                word |= u64::from(next) << from;
-            }
-        }
-        word
     }
 
     /// Gives back the chunks before `upto`: everything before it is acknowledged, and `first` was
@@ -369,7 +338,7 @@ impl<'s> InFlight<'s> {
             Directory::Chunks(chunks) => core::mem::take(&mut chunks[at(psn)]),
             Directory::Pages(pages) => match pages[page_at(psn)] {
                 page if page.is_none() => return,
-                page => core::mem::take(&mut self.pages[page].0[in_page(psn)]),
+                page => core::mem::take(&mut self.pages[page].chunks[in_page(psn)]),
             },
         };
         if chunk.is_some() {

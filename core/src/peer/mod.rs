@@ -29,7 +29,7 @@ pub(crate) use connection::Connection;
 pub(crate) use connection::Schedule;
 pub(crate) use deadlines::{PING_PART, Silence};
 pub(crate) use errors::Errors;
-pub(crate) use path::{Extra, Path};
+pub(crate) use path::{Extra, LossRule, Path};
 pub(crate) use rtt::Rtt;
 
 use crate::api::hosts::Host;

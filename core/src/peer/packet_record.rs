@@ -54,6 +54,14 @@ static_assertions::const_assert_eq!(size_of::<TxPacket>(), 16);
 const QUANTUM: u64 = SEGMENT_QUANTUM as u64;
 
 impl TxPacket {
+    /// The time that loss detection counts from. Packets of one tick are in order of their numbers
+    /// when they are sent first. Of those that were sent again any may have gone last, so they
+    /// count from the end of the tick.
+    #[inline]
+    pub(crate) const fn counts_from(&self) -> Tick {
+        self.sent_at.plus(self.flags.contains(TxFlags::RETRANSMITTED) as u32)
+    }
+
     /// The offset of a part as a record keeps it.
     #[inline]
     pub(crate) const fn quantized_offset(offset: u64) -> u32 {

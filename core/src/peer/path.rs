@@ -61,6 +61,30 @@ bitflags::bitflags! {
     }
 }
 
+/// The rule by which packets are lost: see [`Path::loss_rule`]. A packet has a time that it [counts
+/// from](super::packet_record::TxPacket::counts_from).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LossRule {
+    newest_acked: Tick,
+    /// Ticks after which an overtaken packet is lost.
+    delay: u32,
+    /// Packets that count from this time, or from an earlier one, are lost.
+    last: Tick,
+}
+
+impl LossRule {
+    /// Whether a packet is lost.
+    #[inline(always)]
+    pub(crate) const fn is_lost(self, counts_from: Tick) -> bool {
+        counts_from.has_come(self.last)
+    }
+
+    /// When a packet is lost; `None` if no packet has overtaken it.
+    pub(crate) fn lost_at(self, counts_from: Tick) -> Option<Tick> {
+        counts_from.has_come(self.newest_acked).then(|| counts_from.plus(self.delay))
+    }
+}
+
 impl Path {
     /// A path that was measured before: `srtt` as [`Rtt::kept`] gave it.
     pub(crate) fn resumed(srtt: u16, now: Tick) -> Self {
@@ -154,11 +178,11 @@ impl Path {
     }
 
     /// How many packets may be under way to a peer with a port of `capacity` packets: that many
-    /// for each [`POLL_TICKS`] of the least round trip, parts included, and at least that many. A
-    /// port is emptied in that time.
+    /// for each [`POLL_TICKS`] of the least round trip, parts included, and at least that many;
+    /// [`WINDOW_PACKETS`] at the most. A port is emptied in that time.
     #[inline(always)]
     pub(crate) fn window_limit(&self, capacity: u16) -> u32 {
-        let capacity = u32::from(capacity);
+        let capacity = u32::from(capacity).min(WINDOW_PACKETS);
         let packets = u64::from(capacity) * u64::from(self.rtt.least()) / u64::from(POLL_TICKS);
         (packets.min(u64::from(WINDOW_PACKETS)) as u32).max(capacity)
     }
@@ -206,16 +230,13 @@ impl Path {
         self.newest_acked = self.newest_acked.max(sent_at);
     }
 
-    /// Whether a packet sent at `sent_at` was sent before one that has arrived. Packets of one tick
-    /// are in order of their numbers if it is the `first` transmission. Of those that were sent
-    /// again, any may have gone first.
-    #[inline(always)]
-    pub(crate) fn is_overtaken(&self, sent_at: Tick, first: bool) -> bool {
-        if first {
-            sent_at.has_come(self.newest_acked)
-        } else {
-            sent_at.is_before(self.newest_acked)
-        }
+    /// The rule by which packets are lost (RFC 8985 §6.2), as it is `now`.
+    pub(crate) fn loss_rule(&self, now: Tick) -> LossRule {
+        let delay = self.rtt.smoothed() + self.rtt.reorder_window();
+        let overdue = Tick::from_bits(now.bits().wrapping_sub(delay));
+        let newest_acked = self.newest_acked;
+        let last = if overdue.has_come(newest_acked) { overdue } else { newest_acked };
+        LossRule { newest_acked, delay, last }
     }
 
     /// Records that `packets` were newly acknowledged, with `in_flight` others under way.
@@ -225,11 +246,6 @@ impl Path {
         self.tail_probe = false;
         self.timer_from = now;
         self.congestion.acknowledged(packets, in_flight, &self.rtt, now);
-    }
-
-    /// Ticks after which an overtaken packet is lost (RFC 8985 §6.2).
-    pub(crate) fn loss_delay(&self) -> u32 {
-        self.rtt.smoothed() + self.rtt.reorder_window()
     }
 
     /// When loss detection is due; sets that time.
@@ -368,15 +384,16 @@ mod tests {
 
     #[test]
     fn the_packets_of_a_port_fill_the_round_trip() {
-        let limit = |least: u32| {
+        let limit = |least: u32, capacity: u16| {
             let mut path = Path::resumed(0, Tick::default());
             path.lower_least(least);
-            path.window_limit(1_000)
+            path.window_limit(capacity)
         };
-        assert_eq!(limit(100), 1_000);
-        assert_eq!(limit(POLL_TICKS), 1_000);
-        assert_eq!(limit(POLL_TICKS / 2 * 3), 1_500);
-        assert_eq!(limit(4 * POLL_TICKS), 4_000);
-        assert_eq!(limit(u32::MAX), WINDOW_PACKETS);
+        assert_eq!(limit(100, 1_000), 1_000);
+        assert_eq!(limit(POLL_TICKS, 1_000), 1_000);
+        assert_eq!(limit(POLL_TICKS / 2 * 3, 1_000), 1_500);
+        assert_eq!(limit(4 * POLL_TICKS, 1_000), 4_000);
+        assert_eq!(limit(u32::MAX, 1_000), WINDOW_PACKETS);
+        assert_eq!(limit(100, u16::MAX), WINDOW_PACKETS);
     }
 }

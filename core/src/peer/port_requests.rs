@@ -20,6 +20,8 @@ const KEEP_TICKS: u32 = (10_000_000 / TICK_NANOS) as u32;
 const REPEAT_TICKS: u32 = (100_000 / TICK_NANOS) as u32;
 /// Doublings of that pause, at the most.
 const DOUBLINGS_MAX: u8 = 12;
+/// The pause is half the range of ticks at the most (137 s): a packet in the other half ends it.
+const PAUSE_MAX: u64 = 1 << 31;
 
 /// The last request of a connection.
 #[derive(Clone, Copy, Debug)]
@@ -83,7 +85,9 @@ impl PortRequests {
         let pause = if moved {
             round_trip / 2
         } else {
-            round_trip.saturating_add(REPEAT_TICKS) << last.repeats.min(DOUBLINGS_MAX)
+            let doubled = u64::from(round_trip) + u64::from(REPEAT_TICKS);
+            let doubled = doubled << last.repeats.min(DOUBLINGS_MAX);
+            doubled.min(PAUSE_MAX) as u32
         };
         let due = since >= pause;
         if due {
@@ -137,6 +141,22 @@ mod tests {
         assert!(arrived(&mut requests, peer, 7001, 1_000_000), "it has changed the port");
         assert!(!arrived(&mut requests, peer, 7002, 1_000_000 + ROUND_TRIP / 2 - 1));
         assert!(arrived(&mut requests, peer, 7002, 1_000_000 + ROUND_TRIP / 2));
+    }
+
+    #[test]
+    fn a_sender_on_a_long_path_is_asked_less_and_less() {
+        let mut requests = PortRequests::default();
+        let (peer, wanted) = (PeerId::new(3, 1), (7000, WantedPort::other(4)));
+        // A second, which doubles to more than the range of ticks.
+        let (round_trip, step) = (1 << 24, 1 << 22);
+        let mut is_due = |now: u64| {
+            let now = tick(now as u32);
+            requests.arrived(peer, wanted, now, (now, round_trip))
+        };
+        let packets = (0..1u64 << 12).map(|packet| 1 + packet * step);
+        let times: std::vec::Vec<u64> = packets.filter(|&now| is_due(now)).collect();
+        let pauses: std::vec::Vec<u64> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        assert!(pauses.len() > 10 && pauses.is_sorted(), "{pauses:?}");
     }
 
     #[test]

@@ -6,6 +6,7 @@
 //! way and lost, messages accepted. The engine's sender calls. Bound: the window.
 
 use crate::collections::serial::{Msn, Psn};
+use crate::collections::time::Tick;
 use crate::peer::in_flight::{CHUNK_PACKETS, Directory, InFlight, PacketSet};
 use crate::peer::packet_record::TxPacket;
 
@@ -161,6 +162,7 @@ impl SendState {
     }
 
     /// The first packet of `set` from `psn` on and before `end`. Bound: the chunks of the window.
+    #[inline]
     pub(crate) fn find(
         &self,
         pool: &InFlight<'_>,
@@ -168,14 +170,27 @@ impl SendState {
         psn: Psn,
         end: Psn,
     ) -> Option<Psn> {
-        let mut psn = psn;
-        while psn.is_before(end) {
-            match pool.next_in_chunk(&self.directory, psn, set) {
-                Ok(found) => return found.is_before(end).then_some(found),
-                Err(behind) => psn = behind,
-            }
-        }
-        None
+        pool.find(&self.directory, set, (psn, end))
+    }
+
+    /// The first packet under way that is not acknowledged, and the last one. Bound: the chunks of
+    /// the window.
+    pub(crate) fn ends_of_open(&self, pool: &InFlight<'_>) -> Option<(Psn, Psn)> {
+        let (window, set) = ((self.first_psn, self.next_psn), PacketSet::Open);
+        let first = pool.find(&self.directory, set, window)?;
+        Some((first, pool.find_last(&self.directory, set, window)?))
+    }
+
+    /// The time before which no outstanding packet in the stretch of `psn` counts from, if it is
+    /// known: see [`InFlight::set_checked`].
+    #[inline]
+    pub(crate) fn checked(&self, pool: &InFlight<'_>, psn: Psn) -> Option<Tick> {
+        pool.checked(&self.directory, psn)
+    }
+
+    /// Records that time, or that it is not known.
+    pub(crate) fn set_checked(&self, pool: &mut InFlight<'_>, psn: Psn, oldest: Option<Tick>) {
+        pool.set_checked(&self.directory, psn, oldest);
     }
 
     /// Which of the 64 packets from `psn` on are not acknowledged. Bits of packets that are not

@@ -85,6 +85,30 @@ fn an_operation_stays_refused_while_parts_of_it_may_be_under_way() {
 }
 
 #[test]
+fn an_operation_stays_refused_while_its_peer_is_silent() {
+    let (mut puppet, remote, bad) = refusing();
+    let refused = puppet.data(&bad);
+    puppet.deliver(refused);
+    assert_eq!(take_errors(&mut puppet), 1);
+    // The last part was lost, and is repeated after the time in which a connection gets idle.
+    let mut last = puppet.now(PacketKind::Data);
+    last.flags = Flags::RETRANSMISSION;
+    let ack = puppet.ack(puppet.head.ack, &[]);
+    puppet.deliver(ack);
+    puppet.pass(21 * MILLI);
+    puppet.deliver(Head { ack: puppet.head.ack, ..last }.packet(&write(
+        OP,
+        remote,
+        Some(6),
+        &[2; 8],
+    )));
+    assert_eq!(notified(&mut puppet), (vec![], 0));
+    // A peer that is silent for the peer time-out has no part under way.
+    puppet.pass(11_000 * MILLI);
+    assert_eq!(puppet.engine().stats().connections_idle, 1);
+}
+
+#[test]
 fn an_out_of_order_packet_confirms_no_earlier_part() {
     let (mut puppet, remote, bad) = refusing();
     let refused = puppet.data(&bad);

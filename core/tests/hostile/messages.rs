@@ -336,6 +336,32 @@ fn an_out_of_order_message_that_was_refused_is_stored_when_another_has_left() {
     assert_eq!((stats.messages_out_of_order, stats.dropped(refused)), (2, 2));
 }
 
+#[test]
+fn a_count_of_messages_that_left_comes_round_and_refuses_none() {
+    let config = Config { unexpected: [1, 0, 0, 0], ..small() };
+    let mut puppet = Puppet::connected(&config);
+    let packets: Vec<_> = (0..260).map(|msn| puppet.data(&message(msn, b"c"))).collect();
+    for number in [1, 3] {
+        puppet.deliver(packets[number].clone());
+    }
+    let refused = DropReason::OutOfOrderWithoutStorage;
+    assert_eq!(puppet.engine().stats().dropped(refused), 1);
+    // The first message finds a receive. As many as the count tells apart are stored and leave.
+    puppet.world.recv(0, 0, 8);
+    for number in 0..=255 {
+        puppet.deliver(packets[number].clone());
+        if number > 0 {
+            puppet.world.recv(0, number as u64 % 100, 8);
+            puppet.drive();
+            puppet.ends();
+        }
+    }
+    assert_eq!(puppet.engine().stored_messages(), 0);
+    puppet.deliver(packets[258].clone());
+    assert_eq!(puppet.engine().stored_messages(), 1);
+    assert_eq!(puppet.engine().stats().dropped(refused), 1);
+}
+
 /// Messages out of order that a progress call accepts at the most, and as many more for a packet.
 const NEXT: u64 = 64;
 /// Messages behind a hole.

@@ -110,6 +110,26 @@ fn a_resting_peer_with_a_stored_message_keeps_its_place() {
 }
 
 #[test]
+fn a_search_that_finds_no_peer_to_make_room_is_repeated_as_late_as_one_that_does() {
+    let mut puppet = with_peers();
+    for peer in connect_all(&mut puppet, 33) {
+        peer.send(&mut puppet, 0, &message(0, b"x"));
+    }
+    puppet.pass(50 * MILLI);
+    finds_no_room(&mut puppet);
+    for context in 0..33 {
+        puppet.world.recv(0, context, 1);
+    }
+    puppet.drive();
+    assert_eq!(puppet.ends().len(), 33);
+    // Of 64 places, 31 are free: one is searched for in 8 ms.
+    finds_no_room(&mut puppet);
+    puppet.pass(10 * MILLI);
+    let kinds: Vec<_> = answer_to_hello(&mut puppet, 100).iter().map(Seen::kind).collect();
+    assert_eq!(kinds, [PacketKind::Close, PacketKind::HelloAck]);
+}
+
+#[test]
 fn a_peer_that_cannot_be_notified_keeps_its_place() {
     let mut puppet = with_peers();
     resting(&mut puppet);
@@ -124,6 +144,8 @@ fn a_peer_that_cannot_be_notified_keeps_its_place() {
     assert_eq!(puppet.engine().stats().dropped(DropReason::NoRoom), 1);
     puppet.drive();
     assert_eq!(puppet.engine().stats().connections_ended, 0);
+    // Another search comes at its pace.
+    puppet.pass(10 * MILLI);
     Unnamed::connect(&mut puppet, 100).unwrap();
 }
 
@@ -144,6 +166,30 @@ fn an_idle_connection_makes_room_for_another_one_of_its_host() {
     }
     assert_eq!(puppet.engine().connections(), SHARE.into());
     assert_eq!(puppet.engine().stats().connections_ended, 0);
+}
+
+#[test]
+fn a_connection_with_a_failed_operation_makes_room_when_it_has_rested() {
+    // A response for each connection, and an error for each.
+    let config = Config { peers: 256, connections: CONNECTIONS, ..small() };
+    let mut puppet = Puppet::unconnected(&Config { responders: 2 * CONNECTIONS + 8, ..config });
+    let wrong = Remote { key: 1, address: 0 };
+    for mut peer in connect_all(&mut puppet, SHARE) {
+        peer.send(&mut puppet, 0, &write(9, wrong, None, b"x"));
+        peer.head.psn = peer.head.psn.plus(1);
+        // It has the error.
+        peer.head.ack = peer.head.ack.plus(1);
+        let ping = peer.now(&puppet, PacketKind::Ping).packet(&[]);
+        puppet.ingest_at(peer.at, &ping);
+    }
+    puppet.drive();
+    assert_eq!(puppet.engine().stats().errors_sent, SHARE.into());
+    finds_no_room(&mut puppet);
+    puppet.pass(50 * MILLI);
+    assert_eq!(puppet.engine().connections(), SHARE.into(), "they know what has failed");
+    let kinds: Vec<_> = answer_to_hello(&mut puppet, 100).iter().map(Seen::kind).collect();
+    assert_eq!(kinds, [PacketKind::Close, PacketKind::HelloAck]);
+    assert_eq!(puppet.engine().stats().connections_ended, 1);
 }
 
 #[test]

@@ -266,6 +266,54 @@ fn out_of_order_remote_data_leaves_room_for_the_missing_packet() {
 }
 
 #[test]
+fn remote_data_of_early_packets_is_delivered_in_their_order() {
+    let mut puppet = Puppet::connected(&small());
+    let remote = puppet.world.region(0, 0, 64, Access::WRITE);
+    let three = |first: u64| -> Vec<u8> {
+        (first..first + 3).flat_map(|data| write(1, remote, Some(data), b"x")).collect()
+    };
+    let [missing, second, third, last] = [0, 3, 6, 9].map(|first| puppet.data(&three(first)));
+    for early in [last, second, third] {
+        puppet.deliver(early);
+        assert_eq!(puppet.world.completions(0).len(), 0);
+    }
+    puppet.deliver(missing);
+    let data: Vec<_> = puppet.world.completions(0).iter().map(|end| end.data).collect();
+    assert_eq!(data, (0..12).map(Some).collect::<Vec<_>>());
+}
+
+#[test]
+fn the_errors_of_one_packet_end_their_writes_alone() {
+    let mut puppet = Puppet::connected(&small());
+    for context in 0..4 {
+        puppet.world.write(0, PUPPET, context, SOMEWHERE, None, vec![0; 8]);
+        puppet.drive();
+    }
+    let mut ops = Vec::new();
+    for packet in puppet.sent_data() {
+        packet.records(|record| {
+            if let Record::Write(write) = record {
+                ops.push(write.op);
+            }
+        });
+        puppet.head.ack = packet.psn().plus(1);
+    }
+    // All packets are acknowledged, and two errors are announced.
+    puppet.head.errors = 2;
+    let ack = puppet.ack(puppet.head.ack, &[]);
+    puppet.deliver(ack);
+    assert_eq!(puppet.ends(), []);
+    let error = |op| record(|into| wire::put_error(into, op, wire::ErrorCode::Key, 0));
+    let [first, third] = [ops[0], ops[2]].map(error);
+    let errors = puppet.data(&[first, third].concat());
+    puppet.deliver(errors);
+    let mut ends = puppet.ends();
+    ends.sort_by_key(|end| end.0);
+    let failed = Err(OpError::Key);
+    assert_eq!(ends, [(0, failed), (1, Ok(())), (2, failed), (3, Ok(()))]);
+}
+
+#[test]
 fn a_write_with_data_is_complete_when_everything_before_it_has_arrived() {
     let mut puppet = Puppet::connected(&small());
     for (context, data) in [(1, None), (2, Some(7)), (3, None)] {

@@ -83,7 +83,8 @@ fn forget(cx: &mut Ctx<'_>, slot: PeerSlot) {
 }
 
 /// Makes room for the connection of an unnamed peer whose host has its share: takes that of another
-/// unnamed peer there. That is an idle one; otherwise one that ends, because its peer has made no
+/// unnamed peer there. That is an idle one; otherwise one that ends. It rests, but parts of a failed
+/// operation may arrive, which would pass for good ones after a release; or its peer has made no
 /// progress between two checks of the watch. The search looks at [`EVICT_STEPS`] slots.
 pub(crate) fn evict_connection(
     cx: &mut Ctx<'_>,
@@ -93,7 +94,8 @@ pub(crate) fn evict_connection(
 ) {
     let Some(host) = cx.table.crowded_host(peer) else { return };
     let slots = cx.table.connections.capacity();
-    let mut stuck = None;
+    let (mut stuck, mut failed) = (None, None);
+    let now = cx.timers.tick();
     for _ in 0..EVICT_STEPS.min(slots) {
         let conn = ConnSlot::from_number(cx.table.connection_cursor);
         cx.table.connection_cursor = (cx.table.connection_cursor + 1) % slots;
@@ -102,14 +104,22 @@ pub(crate) fn evict_connection(
         }
         let state = &cx.table.connections[conn];
         if state.is_idle() && state.schedule() == Schedule::Idle {
-            cx.stats.connections_idle += 1;
-            return release_connection(cx, sender, conn);
-        }
-        if stuck.is_none() && is_stuck(cx, sender, matcher, conn) {
+            if !state.knows_failed() {
+                cx.stats.connections_idle += 1;
+                return release_connection(cx, sender, conn);
+            }
+            if state.rests_at().has_come(now) {
+                failed = Some(state.peer());
+            }
+        } else if stuck.is_none() && is_stuck(cx, sender, matcher, conn) {
             stuck = Some(cx.table.connections[conn].peer());
         }
     }
-    if let Some(peer) = stuck {
+    // Without its notification the next operation of the peer would fail.
+    if let Some(peer) = failed.filter(|_| cx.table.has_room_for_notice()) {
+        notify_close(cx, peer);
+        end_connection(cx, sender, matcher, peer, OpError::Closed);
+    } else if let Some(peer) = stuck {
         log::info!("peer {}: no progress", cx.table.peers[peer].address());
         end_connection(cx, sender, matcher, peer, OpError::TimedOut);
     }

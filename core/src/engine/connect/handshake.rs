@@ -270,10 +270,11 @@ fn process_first_hello(
         }
         let host = cx.table.host_of(&from);
         evict_peer(cx, sender, matcher, Some(host), EVICT_STEPS);
+        // A search that finds no peer to evict costs as much, and is repeated as late.
+        cx.table.pace_evictions(now);
         if !cx.table.has_peer_share(&from) {
             return Err(DropReason::NoRoom);
         }
-        cx.table.pace_evictions(now);
     } else if many_unproven || is_crowded(&cx.table.peers) {
         evict_peer(cx, sender, matcher, None, EVICT_STEPS);
     }

@@ -107,7 +107,7 @@ impl Matcher<'_> {
                 }
             }
         }
-        cx.table[conn].rx_mut().message_accepted();
+        cx.table[conn].message_accepted();
         cx.stats.messages_accepted += 1;
         self.mark_next(cx, conn);
         Ok(())

@@ -16,7 +16,8 @@ use crate::wire::{Envelope, WriteRecord};
 use crate::{Context, RecvRequest};
 
 impl Matcher<'_> {
-    /// Queues the event of a write with CQ data, at the record that ends it.
+    /// Queues the event of a write with CQ data, at the record that ends it. The first one of a
+    /// packet searches the place of all.
     pub(crate) fn queue_event(
         &mut self,
         cx: &mut Ctx<'_>,
@@ -41,13 +42,23 @@ impl Matcher<'_> {
         let links = cx.completions.link_slots_mut();
         let Ok((slot, _)) = links.take_recv(&mut self.recvs, EVENTS, event) else { return };
         cx.completions.event_taken(host);
+        let before = match self.event_place {
+            Some(before) => before,
+            None => self.find_event_place(*cx.table[conn].pending_events(), psn),
+        };
+        self.event_place = Some(before);
+        cx.table[conn].pending_events_mut().insert_before(&mut self.recvs, slot, before);
+    }
+
+    /// The first of some `events` that a later packet than `psn` brought. Bound: events of one
+    /// window.
+    fn find_event_place(&mut self, events: List<RecvSlot>, psn: Psn) -> RecvSlot {
         // From the last one on: packets mostly arrive in order.
-        let (mut before, mut last) = (RecvSlot::NONE, cx.table[conn].pending_events().tail());
-        // bound: events of one window
+        let (mut before, mut last) = (RecvSlot::NONE, events.tail());
         while last.is_some() && psn.is_before(self.recvs[last].psn) {
             (before, last) = (last, List::prev(&mut self.recvs, last));
         }
-        cx.table[conn].pending_events_mut().insert_before(&mut self.recvs, slot, before);
+        before
     }
 
     /// Delivers the events before which no packet is missing.

@@ -18,6 +18,7 @@ impl Matcher<'_> {
     #[inline(always)]
     pub(crate) const fn begin_searches(&mut self) {
         self.posted.begin_searches();
+        self.event_place = None;
     }
 
     /// Accepts whole messages, `tagged` or untagged ones, from the front of `records` in one loop.
@@ -73,7 +74,7 @@ impl Matcher<'_> {
         });
         let count = u64::from(expected.since(state.rx().expected_msn()));
         if count > 0 {
-            state.rx_mut().messages_accepted(expected);
+            state.messages_accepted(expected);
             let run = (first, last);
             cx.completions.finish_recv_run(&mut self.recvs, queue, run, count);
             cx.stats.messages_accepted += count;

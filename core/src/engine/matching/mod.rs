@@ -59,6 +59,9 @@ pub(super) struct Matcher<'s> {
     /// Packets with records since the last progress call while messages out of order were the next
     /// ones.
     packets_with_next: u32,
+    /// The pending event before which those of the present packet stand, or none; `None`: it has
+    /// brought none so far.
+    event_place: Option<RecvSlot>,
 }
 
 impl<'s> Matcher<'s> {
@@ -81,6 +84,7 @@ impl<'s> Matcher<'s> {
             rendezvous_queue: List::default(),
             ended: EndedSearch::default(),
             packets_with_next: 0,
+            event_place: None,
         }
     }
 }

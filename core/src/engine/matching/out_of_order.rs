@@ -42,6 +42,7 @@ impl Matcher<'_> {
         if cx.table[conn].out_of_order_refused_at() == self.unexpected.releases() {
             return Err(DropReason::OutOfOrderWithoutStorage);
         }
+        cx.table[conn].forget_refusal();
         let batch = self.unexpected.batch_of(*cx.table[conn].out_of_order());
         if self.stored.find_out_of_order(&mut self.unexpected, batch, envelope.msn).is_some() {
             // Its packet carried another message that could not be stored, and is repeated.
@@ -144,8 +145,8 @@ impl Matcher<'_> {
             let next = envelope.msn.plus(1);
             slot = self.stored.find_out_of_order(&mut self.unexpected, batch, next);
         }
-        let rx = cx.table[conn].rx_mut();
-        rx.messages_accepted(rx.expected_msn().plus(count));
+        let state = &mut cx.table[conn];
+        state.messages_accepted(state.rx().expected_msn().plus(count));
         cx.stats.messages_accepted += u64::from(count);
         count
     }

@@ -76,7 +76,9 @@ impl Matcher<'_> {
             true
         });
         let count = u64::from(expected.since(first));
-        cx.table[conn].rx_mut().messages_accepted(expected);
+        if count > 0 {
+            cx.table[conn].messages_accepted(expected);
+        }
         cx.stats.messages_accepted += count;
         cx.stats.messages_unexpected += stored;
     }
@@ -98,6 +100,7 @@ impl Matcher<'_> {
         if refused || !records.starts_with_message() {
             return;
         }
+        cx.table[conn].forget_refusal();
         let batch = self.unexpected.batch_of(*cx.table[conn].out_of_order());
         let sender = Unexpected { batch, ..*sender };
         let mut next = false;

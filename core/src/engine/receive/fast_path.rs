@@ -76,7 +76,7 @@ pub(crate) fn ingest_predicted<M: Memory>(
     if let Some((sent_at, op)) = retired {
         sender.retire_predicted(state, now, header.ack_psn(), sent_at, op);
     }
-    state.rx_mut().message_accepted();
+    state.message_accepted();
     state.rx_mut().packet_processed(&mut cx.bits, header.psn(), None);
     state.rx_mut().owe_ack(now, header.flags().contains(Flags::ACK_REQUEST));
     state.return_credits();

@@ -176,7 +176,8 @@ impl Sender<'_> {
             let state = &cx.table[conn];
             if state.is_idle() {
                 // The timer would fire for nothing, with the connection out of the caches again.
-                return cx.timers.arm(conn, state.idle_at().instant(cx.timers.now()));
+                let idle_at = state.idle_at(cx.timers.silence());
+                return cx.timers.arm(conn, idle_at.instant(cx.timers.now()));
             }
         }
         if self.may_send_new(cx, conn) {

@@ -191,10 +191,15 @@ impl Sender<'_> {
         matcher: &mut Matcher<'_>,
         conn: ConnSlot,
     ) {
+        // No end of an operation changes the rule for the others.
+        let rule = EndRule::of(&cx.table[conn]);
         let mut slot = cx.table[conn].sends().list().head();
         while slot.is_some() {
-            let next = List::next(&mut self.ops, slot);
-            self.try_finish(cx, matcher, conn, slot);
+            let op = &self.ops[slot];
+            let (next, end) = (op.links.next(), rule.apply(op, 0));
+            if end != End::Open {
+                self.end(cx, matcher, conn, slot, end);
+            }
             slot = next;
         }
     }

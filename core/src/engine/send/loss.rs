@@ -7,12 +7,14 @@
 use crate::PathAdvice;
 use crate::collections::list::List;
 use crate::collections::secret::Use;
+use crate::collections::serial::Psn;
 use crate::collections::slab::SlotIndex;
 use crate::collections::time::{TICK_NANOS, Tick};
 use crate::engine::ctx::Ctx;
 use crate::engine::send::Sender;
 use crate::engine::send::post::pending_cost;
-use crate::peer::in_flight::PacketSet;
+use crate::peer::LossRule;
+use crate::peer::in_flight::{PacketSet, stretch_end};
 use crate::peer::packet_record::{TxFlags, TxPacket};
 use crate::peer::slots::{ConnSlot, OpSlot};
 
@@ -29,55 +31,109 @@ const ATTEMPTS_MAX: u8 = 128;
 /// answer. Several processes of a core keep each other waiting for some 10 ms.
 const BLOCKED_FROM_TIMEOUT: u8 = 8;
 
+/// The packets that a search for losses has found.
+#[derive(Clone, Copy, Debug, Default)]
+struct Losses {
+    /// When the latest lost packet was sent.
+    latest: Option<Tick>,
+    /// The oldest packet that is not lost.
+    left: Oldest,
+    /// A lost packet may be too long for the path.
+    is_too_long: bool,
+}
+
+/// The least of some times that packets count from.
+#[derive(Clone, Copy, Debug, Default)]
+struct Oldest(Option<Tick>);
+
+impl Oldest {
+    #[inline(always)]
+    fn add(&mut self, counts_from: Tick) {
+        if self.0.is_none_or(|oldest| counts_from.is_before(oldest)) {
+            self.0 = Some(counts_from);
+        }
+    }
+}
+
 impl Sender<'_> {
     /// Finds lost packets (RFC 8985 §6.2): sent before one that has arrived, and overdue by a round
     /// trip and a reordering window. If that time has not passed yet, the loss timer fires then.
+    ///
+    /// Packets are in the order in which they were sent first. Behind one that was sent once and is
+    /// not lost, none is lost. Before that are packets that were sent again, in any order: a stretch
+    /// of them is checked again when the oldest one that the last check found may be lost. Bound:
+    /// the stretches of the window, one stretch, and one more for each 256 packets sent, or for a
+    /// packet acknowledged, since it was checked.
     pub(crate) fn detect_losses(&mut self, cx: &mut Ctx<'_>, conn: ConnSlot) {
         let now = cx.timers.tick();
-        let state = &mut cx.table[conn];
-        let loss_delay = state.path().loss_delay();
+        let state = &cx.table[conn];
+        let rule = state.path().loss_rule(now);
         let (mut psn, end) = (state.tx().first_psn(), state.tx().overtaken_end());
-        let mut wait: Option<u32> = None;
-        let mut latest: Option<Tick> = None;
-        let peer = state.peer();
-        let mut is_too_long = false;
-        // bound: the window
-        while let Some(hole) = state.tx().find(&self.in_flight, PacketSet::Outstanding, psn, end) {
-            psn = hole.plus(1);
-            let Some(&TxPacket { sent_at, flags, .. }) = state.tx().record(&self.in_flight, hole)
-            else {
-                break;
-            };
-            let is_first = !flags.contains(TxFlags::RETRANSMITTED);
-            if !state.path().is_overtaken(sent_at, is_first) {
-                continue;
+        let mut losses = Losses::default();
+        while psn.is_before(end) {
+            let checked = cx.table[conn].tx().checked(&self.in_flight, psn);
+            match checked.filter(|&oldest| !rule.is_lost(oldest)) {
+                Some(oldest) => losses.left.add(oldest),
+                None if self.check_stretch(cx, (conn, psn), rule, &mut losses) => {}
+                None => break,
             }
-            let age = now.since(sent_at);
-            if age >= loss_delay {
-                let lost = |record: &mut TxPacket| record.flags |= TxFlags::LOST;
-                let before = state.tx().change_record(&mut self.in_flight, hole, lost);
-                state.tx_mut().packet_lost(hole);
-                // Any of them may be too long for the path, not only the last one.
-                is_too_long |= before.is_some_and(|record| {
-                    record.flags.contains(TxFlags::RETRANSMITTED) && self.is_too_long(&record, peer)
-                });
-                cx.stats.losses_by_ack += 1;
-                latest = Some(latest.map_or(sent_at, |latest| latest.max(sent_at)));
-            } else {
-                let left = loss_delay - age;
-                wait = Some(wait.map_or(left, |least| least.min(left)));
-            }
+            psn = stretch_end(psn);
         }
-        state.path_mut().set_loss_timer(wait.map(|left| now.plus(left)));
-        if let Some(sent_at) = latest {
+        let state = &mut cx.table[conn];
+        let next_at = losses.left.0.and_then(|oldest| rule.lost_at(oldest));
+        state.path_mut().set_loss_timer(next_at);
+        if let Some(sent_at) = losses.latest {
             state.path_mut().lost(sent_at, now);
         }
         if state.tx().lost() > 0 {
             cx.table.make_ready(conn);
         }
-        if is_too_long {
+        if losses.is_too_long {
             self.start_search(cx, conn);
         }
+    }
+
+    /// Finds lost packets from `psn` on, in its stretch. Returns whether packets behind it may be
+    /// lost, too.
+    fn check_stretch(
+        &mut self,
+        cx: &mut Ctx<'_>,
+        (conn, psn): (ConnSlot, Psn),
+        rule: LossRule,
+        losses: &mut Losses,
+    ) -> bool {
+        let now = cx.timers.tick();
+        let state = &mut cx.table[conn];
+        let (peer, overtaken_end) = (state.peer(), state.tx().overtaken_end());
+        let is_whole = !overtaken_end.is_before(stretch_end(psn));
+        let end = if is_whole { stretch_end(psn) } else { overtaken_end };
+        let (mut at, mut left) = (psn, Oldest::default());
+        // bound: a stretch
+        while let Some(hole) = state.tx().find(&self.in_flight, PacketSet::Outstanding, at, end) {
+            at = hole.plus(1);
+            let Some(&record) = state.tx().record(&self.in_flight, hole) else { break };
+            let is_repeated = record.flags.contains(TxFlags::RETRANSMITTED);
+            if rule.is_lost(record.counts_from()) {
+                let lost = |record: &mut TxPacket| record.flags |= TxFlags::LOST;
+                state.tx().change_record(&mut self.in_flight, hole, lost);
+                state.tx_mut().packet_lost(hole);
+                // Any of them may be too long for the path, not only the last one.
+                losses.is_too_long |= is_repeated && self.is_too_long(&record, peer);
+                losses.latest =
+                    Some(losses.latest.map_or(record.sent_at, |at| at.max(record.sent_at)));
+                cx.stats.losses_by_ack += 1;
+                continue;
+            }
+            losses.left.add(record.counts_from());
+            if !is_repeated {
+                return false;
+            }
+            left.add(record.counts_from());
+        }
+        if is_whole {
+            state.tx().set_checked(&mut self.in_flight, psn, left.0.or(Some(now)));
+        }
+        true
     }
 
     /// Records that a packet has arrived that was sent at `sent_at`, after a time-out. If no new
@@ -158,3 +214,6 @@ impl Sender<'_> {
         state.sends_mut().move_cursor(cursor);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -179,6 +179,7 @@ impl Sender<'_> {
         for psn in state.tx().psns() {
             let aged = |record: &mut TxPacket| record.sent_at = record.sent_at.aged(before, now);
             state.tx().change_record(&mut self.in_flight, psn, aged);
+            state.tx().set_checked(&mut self.in_flight, psn, None);
         }
     }
 

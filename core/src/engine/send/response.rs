@@ -169,7 +169,9 @@ impl Sender<'_> {
         ours.then_some(slot)
     }
 
-    /// Processes the error of an operation of this side.
+    /// Processes the error of an operation of this side. Operations wait for errors that were
+    /// announced: one record of a packet ends them at the most. Bound: the operations posted to the
+    /// peer.
     pub(crate) fn process_error(
         &mut self,
         cx: &mut Ctx<'_>,
@@ -177,6 +179,7 @@ impl Sender<'_> {
         conn: ConnSlot,
         error: &ErrorRecord,
     ) {
+        let waited = !cx.table[conn].may_complete();
         cx.table[conn].errors_mut().record_arrived();
         let found = self.op_with_peer(cx, conn, error.op).filter(|&slot| {
             let op = &self.ops[slot];
@@ -190,8 +193,10 @@ impl Sender<'_> {
             }
         }
         cx.stats.errors_received += 1;
-        if cx.table[conn].may_complete() {
+        if waited && cx.table[conn].may_complete() {
             self.finish_after_errors(cx, matcher, conn);
+        } else if let Some(slot) = found {
+            self.try_finish(cx, matcher, conn, slot);
         }
     }
 }

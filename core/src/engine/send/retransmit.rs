@@ -45,19 +45,13 @@ impl Sender<'_> {
     }
 
     /// The packet of the tail loss probe: the one sent last among those under way (RFC 8985 §7.3).
-    /// It is the first one of them if the last may be refused for being out of order. A peer that
-    /// lies may have acknowledged others before that one.
+    /// It is the first one of them if the last may be refused for being out of order. Bound: the
+    /// chunks of the window.
     pub(super) fn probe_packet(&self, cx: &Ctx<'_>, conn: ConnSlot) -> Option<Psn> {
         let tx = cx.table[conn].tx();
-        let open = |psn: &Psn| {
-            let record = tx.record(&self.in_flight, *psn);
-            record
-                .filter(|record| !record.flags.contains(TxFlags::ACKED))
-                .map(|record| record.flags)
-        };
-        let last = tx.psns().rev().find(|psn| open(psn).is_some())?;
-        let out_of_order = open(&last)?.contains(TxFlags::BARRIER);
-        if out_of_order { tx.psns().find(|psn| open(psn).is_some()) } else { Some(last) }
+        let (first, last) = tx.ends_of_open(&self.in_flight)?;
+        let out_of_order = tx.record(&self.in_flight, last)?.flags.contains(TxFlags::BARRIER);
+        Some(if out_of_order { first } else { last })
     }
 
     /// Sends packet `psn` again, without the records that are superseded: whole, or its next piece

@@ -23,14 +23,9 @@ impl Peer {
     /// The packets of `set`, as the pool finds them.
     fn found(&self, pool: &InFlight<'_>, set: PacketSet) -> Vec<u32> {
         let (mut psn, mut found) = (self.first, Vec::new());
-        while psn.is_before(self.next()) {
-            match pool.next_in_chunk(&self.directory, psn, set) {
-                Ok(at) if at.is_before(self.next()) => {
-                    found.push(at.since(self.first));
-                    psn = at.plus(1);
-                }
-                Ok(end) | Err(end) => psn = end,
-            }
+        while let Some(at) = pool.find(&self.directory, set, (psn, self.next())) {
+            found.push(at.since(self.first));
+            psn = at.plus(1);
         }
         found
     }
@@ -47,7 +42,10 @@ impl Peer {
 
     fn check(&self, pool: &InFlight<'_>) -> Result<(), TestCaseError> {
         for set in [PacketSet::Outstanding, PacketSet::Lost, PacketSet::Open] {
-            prop_assert_eq!(self.found(pool, set), self.expected(set));
+            let expected = self.expected(set);
+            let last = pool.find_last(&self.directory, set, (self.first, self.next()));
+            prop_assert_eq!(last.map(|psn| psn.since(self.first)), expected.last().copied());
+            prop_assert_eq!(self.found(pool, set), expected);
         }
         for ((stamp, flags), psn) in self.model.iter().zip((0..).map(|n| self.first.plus(n))) {
             let record = pool.record(&self.directory, psn).unwrap();

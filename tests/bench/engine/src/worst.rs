@@ -24,12 +24,14 @@ mod puppet;
 #[allow(dead_code, reason = "`ledger.rs` needs more of it")]
 mod worst_case;
 
-use anyhow::{Context as _, Result, ensure};
-use ofi_xdp_core::wire::PacketKind;
-use ofi_xdp_core::{Config, PeerId, TagMatch};
-use ofi_xdp_test_kit::records::{announcement, message, segment, tagged};
+use anyhow::{Context as _, Result, bail, ensure};
+use ofi_xdp_core::wire::{ErrorCode, PacketKind, put_error};
+use ofi_xdp_core::{Config, OpId, PeerId, TagMatch};
+use ofi_xdp_test_kit::records::{
+    announcement, message, record, segment, tagged, write as write_record,
+};
 
-use crate::puppet::Puppet;
+use crate::puppet::{Puppet, ROUND_TRIP};
 use crate::worst_case::Case;
 
 /// Stored messages, or posted receives.
@@ -43,6 +45,11 @@ const ANNOUNCED: u32 = 40;
 const UNDER_WAY: u32 = 1024;
 /// Searches that give the last receives their bins.
 const SEARCHES: u32 = 32;
+/// Packets under way: the most.
+const WINDOW: u32 = 49_152;
+/// Completions of remote writes that a packet brings: the most. Those that wait for a missing one.
+const EVENTS_MAX: usize = 8;
+const EVENTS_BEHIND: usize = 1000;
 /// Kinds of receives.
 const KINDS: u32 = 12;
 
@@ -81,7 +88,7 @@ fn main() -> Result<()> {
     }
     let mut puppet = Puppet::new(&config, is_named)?;
     let (call, expected) = set_up(case, &mut puppet)?;
-    let before = puppet.counts();
+    let (before, dropped) = (puppet.counts(), puppet.dropped());
     match call {
         Call::Packet(bytes) => mark::worst_packet(|| puppet.ingest(&bytes)),
         Call::Receive(from, tag) => mark::worst_receive(|| puppet.recv(from, tag))?,
@@ -89,6 +96,7 @@ fn main() -> Result<()> {
     let after = puppet.counts();
     let change: Change = (after.0 - before.0, after.1 - before.1, after.2 - before.2);
     ensure!(change == expected, "{name}: {change:?}, not {expected:?}");
+    ensure!(puppet.dropped() == dropped, "{name}: a packet without an effect");
     println!("1 1 1");
     Ok(())
 }
@@ -180,6 +188,35 @@ fn set_up(case: Case, puppet: &mut Puppet) -> Result<(Call, Change)> {
             }
             (Call::Packet(puppet.sealed(PacketKind::Close, &[])), (0, 0, 0))
         }
+        Case::SackedLast => {
+            write(puppet)?;
+            (Call::Packet(puppet.sack(WINDOW - 1)), (0, 0, 0))
+        }
+        Case::SackedAgain => {
+            write(puppet)?;
+            send_again(puppet)?;
+            (Call::Packet(puppet.sealed(PacketKind::Ping, &[])), (0, 0, 0))
+        }
+        Case::Errors => {
+            for _ in 0..UNDER_WAY {
+                puppet.write(8)?;
+            }
+            puppet.transmit(UNDER_WAY);
+            puppet.errors = PACKED as u8;
+            let error = record(|into| put_error(into, OpId::NONE, ErrorCode::Key, 0));
+            (Call::Packet(puppet.data(&error.repeat(PACKED as usize))), (0, 0, 0))
+        }
+        Case::EventsBehind => {
+            let remote = puppet.region()?;
+            let events = |count| write_record(1, remote, Some(6), &[]).repeat(count);
+            puppet.psn = puppet.psn.plus(1);
+            let first = puppet.data(&events(EVENTS_MAX));
+            for _ in 0..EVENTS_BEHIND / EVENTS_MAX {
+                let packet = puppet.data(&events(EVENTS_MAX));
+                puppet.ingest(&packet);
+            }
+            (Call::Packet(first), (0, 0, 0))
+        }
         Case::LastPart => {
             begin_messages(puppet);
             (Call::Packet(puppet.data(&segment(UNDER_WAY - 1, 2, 1, &[7]))), (0, 0, 0))
@@ -210,6 +247,42 @@ fn set_up(case: Case, puppet: &mut Puppet) -> Result<(Call, Change)> {
             (Call::Receive(Some(puppet.peer), kind(5)), (0, 0, 1))
         }
     })
+}
+
+/// Sends [`WINDOW`] packets of a write.
+fn write(puppet: &mut Puppet) -> Result<()> {
+    // An acknowledgment of the set-up, which is no packet of the write.
+    puppet.transmit(1);
+    puppet.write(1 << 30)?;
+    // The window doubles in each round trip.
+    for _ in 0..16 {
+        let sent = puppet.transmit(2 * WINDOW);
+        if sent == WINDOW {
+            return Ok(());
+        }
+        puppet.pass(ROUND_TRIP);
+        puppet.acknowledge(sent);
+    }
+    bail!("a short window")
+}
+
+/// Sends the packets of [`write`] again, all of them overtaken by the last of them.
+fn send_again(puppet: &mut Puppet) -> Result<()> {
+    puppet.pass(ROUND_TRIP);
+    for number in [WINDOW - 1, WINDOW - 2] {
+        let ack = puppet.sack(number);
+        puppet.ingest(&ack);
+        puppet.pass(2 * ROUND_TRIP);
+    }
+    for packets in [WINDOW - 3, 1] {
+        let sent = puppet.transmit(packets);
+        ensure!(sent == packets, "{sent} packets again");
+        puppet.pass(ROUND_TRIP / 4);
+    }
+    // They are checked once.
+    let ack = puppet.sack(WINDOW - 3);
+    puppet.ingest(&ack);
+    Ok(())
 }
 
 /// Posts [`DEPTH`] receives with a tag each, of some kinds.

@@ -41,6 +41,14 @@ pub(crate) enum Case {
     CloseArriving,
     /// A packet that ends a connection with 1,024 operations of the application.
     ClosePosted,
+    /// An acknowledgment of the last one of 49,152 packets under way, and of none before it.
+    SackedLast,
+    /// A further one, while the others were sent again and are not due.
+    SackedAgain,
+    /// A packet with 60 errors for none of 1,024 writes under way, of which it announces all.
+    Errors,
+    /// A packet that brings 8 completions before 1,000 others, all behind a missing packet.
+    EventsBehind,
     /// A packet with a part of the last of 1,024 messages that are arriving.
     LastPart,
     /// A receive that takes the first stored message.
@@ -57,7 +65,7 @@ pub(crate) enum Case {
 
 impl Case {
     /// All of them.
-    pub(crate) const ALL: [Self; 21] = [
+    pub(crate) const ALL: [Self; 25] = [
         Self::Packet,
         Self::Hole,
         Self::Behind,
@@ -74,6 +82,10 @@ impl Case {
         Self::CloseClaimed,
         Self::CloseArriving,
         Self::ClosePosted,
+        Self::SackedLast,
+        Self::SackedAgain,
+        Self::Errors,
+        Self::EventsBehind,
         Self::LastPart,
         Self::Receive,
         Self::NewKind,
@@ -100,6 +112,10 @@ impl Case {
             Self::CloseClaimed => "close-claimed",
             Self::CloseArriving => "close-arriving",
             Self::ClosePosted => "close-posted",
+            Self::SackedLast => "sacked-last",
+            Self::SackedAgain => "sacked-again",
+            Self::Errors => "errors",
+            Self::EventsBehind => "events-behind",
             Self::LastPart => "last-part",
             Self::Receive => "receive",
             Self::NewKind => "new-kind",
