@@ -317,8 +317,8 @@ fn many_connections_are_between_two_engines() {
         assert!(!world.nodes[1].engine.cancel_on(pairs[2][1], Context(100)), "another's");
         world.nodes[1].engine.cancel_from(pairs[2][1]);
         let cancelled = std::iter::from_fn(|| world.nodes[1].engine.poll_recv_completion());
-        let cancelled: Vec<_> = cancelled.map(|it| (it.context, it.outcome)).collect();
-        assert_eq!(cancelled, [(Context(102), Err(OpError::Cancelled))]);
+        let cancelled: Vec<_> = cancelled.map(|it| (it.context, it.peer, it.outcome)).collect();
+        assert_eq!(cancelled, [(Context(102), pairs[2][1], Err(OpError::Cancelled))]);
         // One ends, the others stay.
         world.nodes[0].engine.remove_peer(pairs[1][0]).unwrap();
         assert!(world.run_until(Duration::from_secs(20), |world| {

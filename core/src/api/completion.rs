@@ -79,8 +79,8 @@ pub struct Completion {
     pub context: Context,
     /// The call that the operation came from.
     pub kind: OpKind,
-    /// The destination of a send, the source of a receive; [`PeerId::NONE`] for a receive that
-    /// never matched.
+    /// The destination of a send, the source of a receive; for a receive that never matched the
+    /// source that it names, or [`PeerId::NONE`].
     pub peer: PeerId,
     /// Bytes sent, written or read, or bytes placed in the receive's buffer. For a remote write:
     /// all bytes of the write. For a peek: the length of the message.

@@ -334,10 +334,11 @@ impl<'s> Completions<'s> {
             Err(_) => 0,
         };
         let tagged = op.request.tag.is_some();
+        let named = op.request.from.filter(|_| op.peer.is_none());
         Completion {
             context: op.request.context,
             kind: if event { OpKind::RemoteWrite } else { OpKind::Recv { tagged } },
-            peer: op.peer,
+            peer: named.unwrap_or(op.peer),
             len: placed,
             overflow: if op.outcome == Err(OpError::Truncated) { total - placed } else { 0 },
             tag: op.envelope.tag.unwrap_or(0),

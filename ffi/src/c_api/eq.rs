@@ -66,16 +66,14 @@ unsafe fn take(
         if event.is_null() || (buffer.is_null() && len > 0) {
             return Err(Error::Invalid);
         }
-        if found.bytes.len() > len {
-            return Err(Error::TooSmall);
-        }
+        let bytes = found.bytes_for(len)?;
         let info = found.arrival.as_ref().map(connection_info).transpose()?;
         // SAFETY: not NULL, hence writable (promised).
         unsafe { event.write(found.code) };
-        let (from, to) = (found.bytes.as_ptr(), buffer.cast::<u8>());
+        let (from, to) = (bytes.as_ptr(), buffer.cast::<u8>());
         // SAFETY: no more than `len` bytes, for which there is room (promised) if there are any;
         // the application's buffer does not overlap ours.
-        unsafe { std::ptr::copy_nonoverlapping(from, to, found.bytes.len()) };
+        unsafe { std::ptr::copy_nonoverlapping(from, to, bytes.len()) };
         if let Some(info) = info {
             let entry = buffer.cast::<abi::fi_eq_cm_entry>();
             // SAFETY: such an event has the structure, for which there is room.
@@ -83,7 +81,7 @@ unsafe fn take(
             // SAFETY: as above; the buffer may have any alignment.
             unsafe { member.write_unaligned(info) };
         }
-        Ok(())
+        Ok(bytes.len())
     })
 }
 

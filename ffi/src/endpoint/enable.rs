@@ -16,7 +16,9 @@ use super::shared_tx::SharedTx;
 use super::{Enabled, Endpoint, PEERS, open_port};
 use crate::objects::cntr::Cntr;
 use crate::objects::object_ops::BindTarget;
-use crate::objects::shared_runtimes::{BoundObject, QueuePair, RuntimeGroup, RuntimeKey};
+use crate::objects::shared_runtimes::{
+    BoundObject, BoundQueue, QueuePair, RuntimeGroup, RuntimeKey,
+};
 use crate::runtime::addresses::AddressTable;
 use crate::runtime::peer_link::Observer;
 use crate::runtime::{
@@ -67,7 +69,11 @@ impl Endpoint {
         bindings: &mut Bindings,
         av: Arc<AddressTable>,
     ) -> Result<RuntimeGroup, Error> {
-        let queue = |bound: &BoundCq| (BoundObject::of(&bound.queue), bound.selective);
+        let queue = |BoundCq { queue, selective }: &BoundCq| BoundQueue {
+            queue: BoundObject::of(queue),
+            selective: *selective,
+            waits: queue.waker().is_some(),
+        };
         let queues = [&bindings.transmit, &bindings.receive].map(|bound| bound.as_ref().map(queue));
         let Some(key) = self.runtime_key(bindings, queues) else {
             let (runtime, group) =
@@ -220,6 +226,8 @@ impl Endpoint {
     pub(super) fn stop(&self, bindings: &Bindings, enabled: &Enabled) {
         if let Some(peer) = enabled.peer {
             enabled.runtime.remove_link(peer);
+            let queues = bindings.transmit.iter().chain(&bindings.receive);
+            queues.for_each(|bound| bound.queue.forget(&enabled.runtime, peer));
         }
         let joined = RuntimeGroup { runtime: Arc::clone(&enabled.runtime), group: enabled.group };
         self.leave(bindings, &joined);

@@ -120,6 +120,35 @@ fn an_acceptance_of_a_withdrawn_request_leaves_no_connection() {
 }
 
 #[test]
+fn an_error_that_was_met_ends_with_its_endpoint() {
+    let domain = domain();
+    let queue = Cq::open(&domain, CqAttributes::default()).unwrap();
+    let silent = open_port(&domain, any_port(), false).unwrap();
+    // They share a runtime, which the queue reads until both are closed.
+    let [(stays, _events), (ends, _)] = [(); 2].map(|()| connected(&domain, Handle::None));
+    for endpoint in [&stays, &ends] {
+        endpoint.bind(&BindTarget::new(&queue), bits::SEND | bits::RECV).unwrap();
+        endpoint.enable().unwrap();
+    }
+    let recv = Recv {
+        buffer: Buffer::EMPTY,
+        from: ADDR_NONE,
+        tag: None,
+        context: Context(1),
+        flags: OpFlags::Default,
+    };
+    ends.post_recv(&recv).unwrap();
+    ends.connect(EventOrigin::default(), silent.local_addr(), &[]).unwrap();
+    let connection = ends.connection().unwrap();
+    connection.outcome(RequestOutcome::Accepted(silent.local_addr(), THEIR_CID), &[]);
+    connection.outcome(RequestOutcome::Failed(Error::TimedOut), &[]);
+    assert_eq!(queue.read(1, |_, _| ()), Err(Error::Available));
+    ends.close().unwrap();
+    assert_eq!(queue.read(1, |_, _| ()), Err(Error::Again));
+    stays.close().unwrap();
+}
+
+#[test]
 fn an_attempt_that_fails_while_the_connection_opens_leaves_none() {
     let domain = domain();
     let silent = open_port(&domain, any_port(), false).unwrap();

@@ -6,14 +6,15 @@
 //! read makes progress on the bound endpoints. `fi_cntr_add` and `fi_cntr_set` change the sum.
 //! Bound: the number of bound endpoints and regions.
 
+mod sleepers;
 mod values;
 mod waiting;
 
 use std::os::fd::RawFd;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
-use ofi_xdp_core::TargetCounters;
+use ofi_xdp_core::{OpCounters, TargetCounters};
 
 use crate::objects::domain::Domain;
 use crate::objects::object_ops::ObjectOps;
@@ -43,6 +44,25 @@ struct CountedEndpoint {
     flags: u64,
 }
 
+/// The caller that makes progress for a counter.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Caller {
+    /// The armed sleeper.
+    Leader,
+    /// A thread that sleeps next, and that the leader then serves.
+    Follower,
+    /// Any other one.
+    Reader,
+}
+
+/// The threads that sleep in `fi_cntr_wait`.
+#[derive(Debug, Default)]
+struct Sleepers {
+    is_led: bool,
+    /// The number of those that sleep without the lead.
+    following: usize,
+}
+
 #[derive(Debug, Default)]
 struct State {
     members: Vec<CountedEndpoint>,
@@ -54,6 +74,9 @@ struct State {
     seen: CounterValues,
     /// Changes by the application (`fi_cntr_add`, `fi_cntr_set`).
     added: CounterValues,
+    /// The values that some call found last.
+    found: CounterValues,
+    sleepers: Sleepers,
 }
 
 /// See the module.
@@ -63,6 +86,8 @@ pub(crate) struct Cntr {
     object: WaitObject,
     wait: Option<Wait>,
     state: Mutex<State>,
+    /// New values are found, or no thread leads the sleepers.
+    changed: Condvar,
 }
 
 impl Cntr {
@@ -72,8 +97,8 @@ impl Cntr {
     /// [`Error::Os`] when descriptors are out; [`Error::Invalid`] for a wait set of another fabric.
     pub(crate) fn open(domain: &Arc<Domain>, object: WaitObject) -> Result<Arc<Self>, Error> {
         let wait = if object.waits() { Some(Wait::new()?) } else { None };
-        let state = Mutex::default();
-        let counter = Arc::new(Self { domain: Arc::clone(domain), object, wait, state });
+        let (domain_of, state, changed) = (Arc::clone(domain), Mutex::default(), Condvar::new());
+        let counter = Arc::new(Self { domain: domain_of, object, wait, state, changed });
         if let Some(set) = counter.object.set(domain.fabric())? {
             set.add(&counter)?;
         }
@@ -120,6 +145,9 @@ impl Cntr {
             }
             stays
         });
+        drop(state);
+        // The end of the endpoint may have counted some.
+        self.wake_sleepers();
     }
 
     /// Counts operations of peers on a region of the domain from now on.
@@ -132,12 +160,16 @@ impl Cntr {
             let add = |it: &Arc<Runtime>| it.descriptors(|fd| wait.add(fd));
             self.domain.registry().visit(add)?;
         }
-        push(&mut self.lock().regions, (key, flags))?;
+        let mut state = self.lock();
+        push(&mut state.regions, (key, flags))?;
+        let before = CounterValues::of_region(self.domain.registry().served(key), flags);
+        state.base = state.base.minus(before);
+        drop(state);
         self.wake_sleepers();
         Ok(())
     }
 
-    /// Wakes sleepers so that they include the new endpoint or region in their wait.
+    /// Wakes sleepers so that they look at the values and at the bound objects again.
     fn wake_sleepers(&self) {
         self.waker().inspect(|waker| waker.wake());
     }
@@ -158,9 +190,7 @@ impl Cntr {
 
     /// Makes progress, for a poll set; returns the values without the application's changes.
     pub(crate) fn poll(&self) -> CounterValues {
-        self.run_deferred();
-        let values = self.values();
-        values.minus(self.lock().added)
+        self.progress(Caller::Reader).minus(self.lock().added)
     }
 
     /// Ends the application's wait on the descriptor, if there was one.
@@ -169,23 +199,31 @@ impl Cntr {
         self.wait.as_ref().inspect(|wait| wait.end_wait());
     }
 
-    /// Runs deferred work that is due. It may change this counter, and a waiting application may
-    /// make no other progress call.
+    /// Makes progress, and runs deferred work that is due: it may change this counter, and a
+    /// waiting application may make no other progress call. Returns the sum.
     #[inline]
-    fn run_deferred(&self) {
-        if self.domain.work().is_busy() {
-            self.run_deferred_slow();
-        }
+    fn progress(&self, caller: Caller) -> CounterValues {
+        if self.domain.work().is_busy() { self.work_off(caller) } else { self.values(caller) }
     }
 
+    /// The work waits for counters of any endpoint. No packet is received after it has run.
     #[cold]
-    fn run_deferred_slow(&self) {
+    fn work_off(&self, caller: Caller) -> CounterValues {
+        self.poll_all(caller);
+        self.domain.work().run();
+        let mut state = self.lock();
+        let values = self.sum(&state, Runtime::op_counters);
+        self.note(&mut state, values, caller);
+        values
+    }
+
+    /// Makes progress on all endpoints of the domain.
+    fn poll_all(&self, caller: Caller) {
         // The closure returns no error.
         let _ = self.domain.registry().visit(|endpoint| {
-            endpoint.count(self.waker());
+            endpoint.count(self.awake(caller));
             Ok(())
         });
-        self.domain.work().run();
     }
 
     /// The number of operations that ended with success.
@@ -210,7 +248,7 @@ impl Cntr {
 
     /// The change that leads to these values.
     fn up_to(&self, done: Option<u64>, failed: Option<u64>) -> CounterValues {
-        let now = self.values();
+        let now = self.values(Caller::Reader);
         let up = |to: Option<u64>, from: u64| to.map_or(0, |to| to.wrapping_sub(from));
         CounterValues { done: up(done, now.done), failed: up(failed, now.failed) }
     }
@@ -221,15 +259,19 @@ impl Cntr {
         state.base = state.base.plus(added);
         state.added = state.added.plus(added);
         drop(state);
-        self.waker().inspect(|waker| waker.wake());
+        self.signal();
         self.domain.work().run();
+    }
+
+    /// Wakes threads that may sleep until new values, also on an exported descriptor.
+    fn signal(&self) {
+        self.waker().inspect(|waker| waker.signal_fd());
     }
 
     /// A read by the application.
     fn read(&self) -> CounterValues {
         self.end_wait();
-        self.run_deferred();
-        let values = self.values();
+        let values = self.progress(Caller::Reader);
         if std::mem::replace(&mut self.lock().seen, values) == values {
             spin_yield::found_nothing();
         } else {
@@ -241,23 +283,24 @@ impl Cntr {
     }
 
     /// Makes progress; returns the sum.
-    fn values(&self) -> CounterValues {
-        let state = self.lock();
-        let members =
-            state.members.iter().fold(state.base, |sum, CountedEndpoint { endpoint, flags }| {
-                sum.plus(CounterValues::of_endpoint(&endpoint.count(self.waker()), *flags))
-            });
-        if state.regions.is_empty() {
-            return members;
+    fn values(&self, caller: Caller) -> CounterValues {
+        let mut state = self.lock();
+        if !state.regions.is_empty() {
+            self.poll_all(caller);
         }
-        let registry = self.domain.registry();
-        // The closure returns no error.
-        let _ = registry.visit(|endpoint| {
-            endpoint.count(self.waker());
-            Ok(())
+        let values = self.sum(&state, |endpoint| endpoint.count(self.awake(caller)));
+        self.note(&mut state, values, caller);
+        values
+    }
+
+    /// The sum, with the operations of an endpoint as `count` counts them.
+    fn sum(&self, state: &State, count: impl Fn(&Runtime) -> OpCounters) -> CounterValues {
+        let State { base, members, regions, .. } = state;
+        let members = members.iter().fold(*base, |sum, CountedEndpoint { endpoint, flags }| {
+            sum.plus(CounterValues::of_endpoint(&count(endpoint), *flags))
         });
-        state.regions.iter().fold(members, |sum, &(key, flags)| {
-            sum.plus(CounterValues::of_region(registry.served(key), flags))
+        regions.iter().fold(members, |sum, &(key, flags)| {
+            sum.plus(CounterValues::of_region(self.domain.registry().served(key), flags))
         })
     }
 
@@ -268,23 +311,15 @@ impl Cntr {
 
 impl WorkCounter for Cntr {
     fn total(&self) -> u64 {
-        let state = self.lock();
-        let members =
-            state.members.iter().fold(state.base, |sum, CountedEndpoint { endpoint, flags }| {
-                sum.plus(CounterValues::of_endpoint(&endpoint.op_counters(), *flags))
-            });
-        let registry = self.domain.registry();
-        let all = state.regions.iter().fold(members, |sum, &(key, flags)| {
-            sum.plus(CounterValues::of_region(registry.served(key), flags))
-        });
-        all.done.wrapping_add(all.failed)
+        let CounterValues { done, failed } = self.sum(&self.lock(), Runtime::op_counters);
+        done.wrapping_add(failed)
     }
 
     fn change(&self, done: u64, failed: u64) {
         let mut state = self.lock();
         state.base = state.base.plus(CounterValues { done, failed });
         drop(state);
-        self.waker().inspect(|waker| waker.wake());
+        self.signal();
     }
 
     fn set_done(&self, done: u64) {
@@ -318,3 +353,6 @@ impl ObjectOps for Cntr {
         Ok(self.object.kind())
     }
 }
+
+#[cfg(test)]
+mod tests;

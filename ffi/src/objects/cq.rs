@@ -21,7 +21,7 @@ use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
-use ofi_xdp_core::{CompletionGroup, Instant};
+use ofi_xdp_core::{CompletionGroup, Instant, PeerId};
 
 use crate::objects::domain::Domain;
 use crate::objects::object_ops::ObjectOps;
@@ -61,7 +61,15 @@ struct ReadEndpoint {
     endpoint: Arc<Runtime>,
     sources: Vec<CompletionSource>,
     /// Its next completion, met by a read that cannot return it.
-    error: Option<ErrorEntry>,
+    error: Option<Met<ErrorEntry>>,
+}
+
+/// A completion that was met by a call that cannot return it.
+#[derive(Debug)]
+struct Met<T> {
+    /// The operation's peer, which names a connected endpoint on the runtime.
+    peer: PeerId,
+    entry: T,
 }
 
 #[derive(Debug, Default)]
@@ -69,8 +77,8 @@ struct State {
     members: Vec<ReadEndpoint>,
     /// Index of the member that the next read begins with.
     turn: usize,
-    /// The next completion, met by a call that cannot return it.
-    head: Option<Entry>,
+    /// The next completion, met by a call that cannot return it, and its runtime's id.
+    head: Option<(usize, Met<Entry>)>,
     /// Reads that have returned completions since an error was met.
     passed: u32,
     /// The address that the last error entry points to.
@@ -81,6 +89,17 @@ impl State {
     /// Whether an error waits for [`Cq::read_error`].
     fn has_error(&self) -> bool {
         self.members.iter().any(|member| member.error.is_some())
+    }
+
+    /// Drops the completions that were met of a runtime, of this peer or of all.
+    fn forget(&mut self, endpoint: &Arc<Runtime>, peer: Option<PeerId>) {
+        let is_gone = |of: PeerId| peer.is_none_or(|peer| peer == of);
+        self.head.take_if(|(of, met)| *of == endpoint.id() && is_gone(met.peer));
+        let member = self.members.iter_mut().find(|it| Arc::ptr_eq(&it.endpoint, endpoint));
+        member.and_then(|member| member.error.take_if(|met| is_gone(met.peer)));
+        if !self.has_error() {
+            self.passed = 0;
+        }
     }
 
     /// Latest time of the next progress call, unless a packet arrives before.
@@ -142,10 +161,10 @@ impl Cq {
         endpoint: &Arc<Runtime>,
         sources: &[CompletionSource],
     ) -> Result<(), Error> {
+        let mut state = self.lock();
         if let Some(wait) = &self.wait {
             endpoint.descriptors(|descriptor| wait.add(descriptor))?;
         }
-        let mut state = self.lock();
         let known = state.members.iter_mut().find(|it| Arc::ptr_eq(&it.endpoint, endpoint));
         if let Some(member) = known {
             sources.iter().try_for_each(|&source| push(&mut member.sources, source))?;
@@ -167,10 +186,22 @@ impl Cq {
         {
             member.sources.retain(|source| source.group != group);
             if member.sources.is_empty() {
+                state.forget(endpoint, None);
                 state.members.remove(at);
-                (state.turn, state.passed) = (0, 0);
+                state.turn = 0;
+                if let Some(wait) = &self.wait {
+                    // The runtime may live on. It cannot fail on two open descriptors.
+                    let _ = endpoint.descriptors(|descriptor| wait.remove(descriptor));
+                }
             }
         }
+    }
+
+    /// Drops the completions of a closed connected endpoint that were met, and not read.
+    pub(crate) fn forget(&self, endpoint: &Arc<Runtime>, peer: PeerId) {
+        self.lock().forget(endpoint, Some(peer));
+        // Those of other endpoints may have waited behind an error.
+        self.waker().inspect(|waker| waker.wake());
     }
 
     /// Makes progress, for a poll set; returns whether there is a completion.
@@ -263,14 +294,14 @@ impl Cq {
         let mut filled = 0;
         let State { members, turn, head, .. } = &mut *state;
         // Matched before it is taken: an entry is long, and the head is hardly ever there.
-        if let Some(entry) = head {
-            push(self.format, entry);
+        if let Some((_, met)) = head {
+            push(self.format, &met.entry);
             filled += 1;
             *head = None;
         }
         let mut has_error = false;
         if filled < room {
-            has_error = collect(members, turn, self.waker(), |entry| {
+            has_error = collect(members, turn, self.waker(), |_, _, entry| {
                 push(self.format, entry);
                 filled += 1;
                 if filled < room { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
@@ -331,8 +362,8 @@ impl Cq {
             let State { members, turn, head, .. } = &mut *state;
             if head.is_none() {
                 // More completions may follow. No reader is awake for them, so none is excluded.
-                collect(members, turn, None, |entry| {
-                    *head = Some(*entry);
+                collect(members, turn, None, |runtime, peer, entry| {
+                    *head = Some((runtime.id(), Met { peer, entry: *entry }));
                     ControlFlow::Break(())
                 });
             } else {
@@ -347,7 +378,7 @@ impl Cq {
         if !state.has_error() {
             state.passed = 0;
         }
-        error.ok_or(Error::Again)
+        error.map(|met| met.entry).ok_or(Error::Again)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -357,13 +388,13 @@ impl Cq {
 
 /// Makes progress, and passes completions to `take` until it breaks. An endpoint with an error is
 /// left out from there on. `awake` is the waker of a queue that sees the rest without a wake-up.
-/// Returns whether there is an error.
+/// `take` learns of the runtime and the peer, too. Returns whether there is an error.
 #[inline]
 fn collect(
     members: &mut [ReadEndpoint],
     turn: &mut usize,
     awake: Option<&Arc<Waker>>,
-    mut take: impl FnMut(&Entry) -> ControlFlow<()>,
+    mut take: impl FnMut(&Runtime, PeerId, &Entry) -> ControlFlow<()>,
 ) -> bool {
     let mut has_error = false;
     // bound: members
@@ -375,8 +406,8 @@ fn collect(
         if error.is_none() {
             endpoint.collect(sources, awake, |completion, origin| {
                 match entry::entry(completion, origin) {
-                    Ok(entry) => flow = take(&entry),
-                    Err(met) => *error = Some(met),
+                    Ok(entry) => flow = take(endpoint, completion.peer, &entry),
+                    Err(entry) => *error = Some(Met { peer: completion.peer, entry }),
                 }
                 if error.is_none() { flow } else { ControlFlow::Break(()) }
             });
@@ -414,3 +445,6 @@ impl ObjectOps for Cq {
         Ok(self.object.kind())
     }
 }
+
+#[cfg(test)]
+mod tests;

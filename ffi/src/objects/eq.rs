@@ -66,10 +66,28 @@ impl Event {
         Self { code, bytes, arrival: None }
     }
 
+    fn is_of_connection(&self) -> bool {
+        matches!(self.code, abi::FI_CONNREQ | abi::FI_CONNECTED | abi::FI_SHUTDOWN)
+    }
+
     /// The object of a connection event, with which `struct fi_eq_cm_entry` begins.
     fn fid_of_connection(&self) -> Option<usize> {
-        matches!(self.code, abi::FI_CONNREQ | abi::FI_CONNECTED | abi::FI_SHUTDOWN)
+        self.is_of_connection()
             .then(|| self.bytes.first_chunk().copied().map(usize::from_ne_bytes))?
+    }
+
+    /// The bytes for a buffer of `room` bytes. The data of a connection event are limited to the
+    /// room behind its structure (`fi_eq(3)`).
+    ///
+    /// # Errors
+    /// [`Error::TooSmall`] if there is no room for the others.
+    pub(crate) fn bytes_for(&self, room: usize) -> Result<&[u8], Error> {
+        let all = self.bytes.len();
+        let cut = self.is_of_connection() && room >= size_of::<abi::fi_eq_cm_entry>();
+        self.bytes
+            .get(..if cut { room.min(all) } else { all })
+            .filter(|it| it.len() <= room)
+            .ok_or(Error::TooSmall)
     }
 }
 
@@ -154,7 +172,8 @@ impl Eq {
         &self.fabric
     }
 
-    /// Takes the first event after `copy` has succeeded; with `peek` the event stays.
+    /// Takes the first event after `copy` has succeeded; with `peek` the event stays. Returns the
+    /// number of bytes that were copied.
     ///
     /// # Errors
     /// [`Error::Available`] while an error must be read first; [`Error::Again`] if there is
@@ -162,15 +181,14 @@ impl Eq {
     pub(crate) fn read(
         &self,
         peek: bool,
-        copy: impl FnOnce(&Event) -> Result<(), Error>,
+        copy: impl FnOnce(&Event) -> Result<usize, Error>,
     ) -> Result<usize, Error> {
         let mut state = self.lock();
         if !state.errors.is_empty() {
             return Err(Error::Available);
         }
         let event = state.events.first().ok_or(Error::Again)?;
-        copy(event)?;
-        let len = event.bytes.len();
+        let len = copy(event)?;
         if !peek {
             state.events.pop();
             self.clear_if_empty(&mut state);

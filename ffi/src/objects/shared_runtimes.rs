@@ -3,14 +3,15 @@
 //!
 //! Endpoints with one key have one address and the same capacities. Those with the same completion
 //! queues are a group of the runtime. A runtime has its capacities from its start. Therefore the
-//! first one serves [`ENDPOINTS_FIRST`] endpoints, and each further one four times as many as the
-//! largest so far.
+//! first one serves [`ENDPOINTS_FIRST`] endpoints. If all are full, the next one serves four times
+//! as many as the largest so far; if only their groups or queues are, as many.
 //!
 //! In: endpoints that are enabled, or closed. Out: a runtime with room for one more, and its group;
 //! the ends of groups and of runtimes. Called by `endpoint::enable`. Bound: [`ENDPOINTS_MAX`]
-//! endpoints and [`GROUPS_MAX`] groups a runtime; runtimes grow in number as the logarithm of the
-//! endpoints, or as the groups.
+//! endpoints, [`GROUPS_MAX`] groups and [`WAITING_QUEUES_MAX`] queues with a wait object a runtime;
+//! runtimes grow in number as the logarithm of the endpoints, or as the groups.
 
+use std::collections::HashSet;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -26,6 +27,10 @@ pub(crate) const ENDPOINTS_MAX: u32 = 16 << 10;
 const ENDPOINTS_FIRST: u32 = 16;
 /// How many times as many endpoints the next runtime serves.
 const GROWTH: u32 = 4;
+/// Most queues with a wait object on one runtime. The port has an epoll set, each queue one that
+/// has it, and a queue may be in a wait set, which may be in a set of the application. The kernel
+/// permits 50 paths of four sets from a socket (`path_limits` in fs/eventpoll.c).
+pub(crate) const WAITING_QUEUES_MAX: usize = 50;
 
 /// The common properties of the endpoints of one runtime.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -44,11 +49,21 @@ pub(crate) struct RuntimeKey {
     pub(crate) recvs: u32,
 }
 
-/// The queue of each side, and whether it takes selected completions only.
-pub(crate) type QueuePair = [Option<(BoundObject, bool)>; 2];
+/// The queue of each side.
+pub(crate) type QueuePair = [Option<BoundQueue>; 2];
+
+/// A queue that endpoints of a group are bound to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct BoundQueue {
+    pub(crate) queue: BoundObject,
+    /// It takes selected completions only.
+    pub(crate) selective: bool,
+    /// It has a wait object.
+    pub(crate) waits: bool,
+}
 
 /// The address of a bound object, which the endpoints of the runtime keep open.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct BoundObject(usize);
 
 impl BoundObject {
@@ -76,10 +91,22 @@ struct Member {
 }
 
 impl Member {
+    fn is_full(&self) -> bool {
+        self.groups.iter().map(|group| group.endpoints).sum::<u32>() >= self.room
+    }
+
     /// Whether an endpoint with these queues can join.
     fn admits(&self, queues: &QueuePair) -> bool {
-        self.groups.iter().map(|group| group.endpoints).sum::<u32>() < self.room
-            && (self.groups.len() < GROUPS_MAX || self.groups.iter().any(|it| it.queues == *queues))
+        let is_known = || self.groups.iter().any(|it| it.queues == *queues);
+        let fits = || self.waiting_queues_with(queues) <= WAITING_QUEUES_MAX;
+        !self.is_full() && (is_known() || (self.groups.len() < GROUPS_MAX && fits()))
+    }
+
+    /// How many queues with a wait object there are with these.
+    fn waiting_queues_with(&self, queues: &QueuePair) -> usize {
+        let pairs = self.groups.iter().map(|group| &group.queues).chain([queues]);
+        let waiting = pairs.flatten().flatten().filter(|bound| bound.waits);
+        waiting.map(|bound| bound.queue).collect::<HashSet<_>>().len()
     }
 
     /// Adds an endpoint to the group with its queues; `begin` begins a new group.
@@ -135,10 +162,11 @@ impl SharedRuntimes {
         let mut members = self.lock();
         let of_key = || members.iter().filter(|member| member.key == *key);
         let largest = of_key().map(|member| member.room).max();
+        let growth = if of_key().all(Member::is_full) { GROWTH } else { 1 };
         if let Some(member) = members.iter_mut().find(|it| it.key == *key && it.admits(&queues)) {
             return member.join(queues, begin);
         }
-        let room = largest.map_or(ENDPOINTS_FIRST, |it| (it * GROWTH).min(ENDPOINTS_MAX));
+        let room = largest.map_or(ENDPOINTS_FIRST, |it| (it * growth).min(ENDPOINTS_MAX));
         members.try_reserve(1).map_err(|_| Error::NoMemory)?;
         let runtime = start(room)?;
         let mut member = Member { key: key.clone(), runtime, room, groups: Vec::new() };
@@ -174,5 +202,64 @@ impl SharedRuntimes {
 
     fn lock(&self) -> MutexGuard<'_, Vec<Member>> {
         self.members.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runtime::tests::endpoint;
+    use crate::wait::wait_fd::Wait;
+
+    /// Two queues of their own for each endpoint of an application.
+    fn queues(endpoint: usize, waits: bool) -> QueuePair {
+        [2 * endpoint, 2 * endpoint + 1]
+            .map(|queue| Some(BoundQueue { queue: BoundObject(queue), selective: false, waits }))
+    }
+
+    /// The endpoints that each runtime is started for, where so many are enabled.
+    fn rooms(endpoints: usize, waits: bool) -> Vec<u32> {
+        let (shared, mut rooms) = (SharedRuntimes::default(), Vec::new());
+        let key = RuntimeKey {
+            ip: IpAddr::from([127, 0, 0, 1]),
+            shared_rx: None,
+            order: Order::empty(),
+            rma_event: false,
+            sends: 1,
+            recvs: 1,
+        };
+        for endpoint_number in 0..endpoints {
+            let start = |room| {
+                rooms.push(room);
+                Ok(endpoint().0)
+            };
+            let queues = queues(endpoint_number, waits);
+            shared.join(&key, queues, start, |_, _| Ok(()), |_| ()).unwrap();
+        }
+        rooms
+    }
+
+    #[test]
+    fn queues_that_wait_begin_a_runtime_as_endpoints_and_groups_do() {
+        assert_eq!(rooms(16 + 64, false), [16, 64]);
+        assert_eq!(rooms(16 + 25, true), [16, 64]);
+        assert_eq!(rooms(16 + 25 + 25, true), [16, 64, 64]);
+    }
+
+    /// The kernel's limit, by a path with a wait set and a set of the application.
+    #[test]
+    fn as_many_queues_as_a_runtime_has_may_be_in_sets_of_sets() {
+        let (runtime, _) = endpoint();
+        runtime.arm_port(false);
+        let application = Wait::new().unwrap();
+        let add = || {
+            let [queue, set] = [Wait::new()?, Wait::new()?];
+            runtime.descriptors(|descriptor| queue.add(descriptor))?;
+            queue.join(&set)?;
+            set.join(&application)?;
+            Ok::<_, Error>([queue, set])
+        };
+        let sets: Result<Vec<_>, _> = (0..WAITING_QUEUES_MAX).map(|_| add()).collect();
+        assert_eq!(sets.unwrap().len(), WAITING_QUEUES_MAX);
     }
 }

@@ -20,7 +20,7 @@ use crate::runtime::deferred::{Action, Work, WorkCounter};
 use crate::sys::errno::Error;
 use crate::wait::spin_yield;
 
-fn domain() -> Arc<Domain> {
+pub(super) fn domain() -> Arc<Domain> {
     let loopback = InfoRequest { source: "127.0.0.1:0".parse().ok(), ..InfoRequest::default() };
     Domain::open(&Fabric::open(None, 0).unwrap(), &loopback).unwrap()
 }

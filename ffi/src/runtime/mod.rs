@@ -125,7 +125,7 @@ struct State {
     failed: bool,
     /// Sends that the application wants cancelled.
     cancelled: CancelledSends,
-    /// When the port sends the frames that the kernel has left in its ring.
+    /// When the port sends what it had no room for, or the kernel has left in its ring.
     tx_retry: TxRetry,
 }
 
@@ -250,6 +250,7 @@ impl Runtime {
             // This poll may be the last one.
             state.port.poll_all_sources();
             self.drive(&mut state, now, Budget::PROGRESS);
+            self.wake(&mut state, None);
             if !is_busy(&state) || state.failed || now >= deadline {
                 return state;
             }
@@ -415,7 +416,9 @@ impl Runtime {
                 Progress::default()
             }
         });
-        tx_retry.record(now, port.has_untaken());
+        // Datagrams have no timer.
+        let waits = engine.with(|engine| engine.datagrams_waiting() > 0);
+        tx_retry.record(now, waits || port.has_untaken());
         progress
     }
 

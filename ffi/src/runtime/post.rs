@@ -14,17 +14,19 @@ use super::peers::PeerMap;
 use super::request::{
     Atomic, ClaimAction, OpOptions, Recv, RecvMode, RecvOptions, Request, RequestKind, SendForm,
 };
-use super::{Runtime, State};
+use super::{Runtime, State, Wakers};
 use crate::sys::abi::{ADDR_NONE, fi_addr_t};
 use crate::sys::clock::now;
 use crate::sys::errno::Error;
 
 /// Whether the datagram that was posted last waits for others, so that the kernel takes a batch in
 /// one call. The next post or poll sends it: after `FI_MORE` another post follows at once, and an
-/// application that has not read the completion of an earlier datagram polls for it.
+/// application that has not read the completion of an earlier datagram polls for it. Not so while a
+/// thread sleeps, which may be the one that polls. One that sleeps later polls before.
 #[inline]
-fn datagram_waits(engine: &Engine<'_>, more: bool) -> bool {
-    (more || engine.has_send_completion())
+fn datagram_waits(engine: &Engine<'_>, wakers: &Wakers, more: bool) -> bool {
+    let polls = || !wakers.application_sleeps() && !wakers.application_announced();
+    (more || (engine.has_send_completion() && polls()))
         && engine.datagrams_waiting() < u32::from(Budget::POST.tx_packets)
 }
 
@@ -45,7 +47,7 @@ impl Runtime {
         let buffer = if inject { request.buffer.injected()? } else { request.buffer };
         let len = buffer.len() as u64;
         let mut state = self.lock();
-        let State { engine, memory, peers, .. } = &mut *state;
+        let State { engine, memory, peers, wakers, .. } = &mut *state;
         let (deferred, time) = engine.with_mut(|engine| {
             let peer = match connected {
                 Some(peer) => connected_peer(engine, peer)?,
@@ -90,7 +92,7 @@ impl Runtime {
             if deferred {
                 engine.defer(id, signal);
             }
-            let waits = form == SendForm::Datagram && datagram_waits(engine, more);
+            let waits = form == SendForm::Datagram && datagram_waits(engine, wakers, more);
             let sends = !waits && engine.wants_transmit();
             let time = sends.then(|| if fresh { time } else { now() });
             Ok::<_, Error>((deferred.then_some(DeferredId::Op(id)), time))

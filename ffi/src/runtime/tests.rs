@@ -25,7 +25,7 @@ const BATCH: u64 = 40;
 /// Batches that exceed all budgets of a poll after a pause: on a slow machine, sending is one.
 const BATCHES: u64 = 2 * CATCH_UP_BUDGETS as u64;
 
-pub(super) fn port() -> HybridPort {
+pub(crate) fn port() -> HybridPort {
     HybridPort::open(&PortConfig::new("127.0.0.1:0".parse().unwrap(), 4)).unwrap()
 }
 
@@ -69,7 +69,7 @@ fn runtime_on(
 }
 
 /// Sends a GSO batch of packets that the engine ignores.
-pub(super) fn send_batch(from: &mut HybridPort, to: &Runtime) {
+pub(crate) fn send_batch(from: &mut HybridPort, to: &Runtime) {
     let address = to.lock().port.local_addr().into();
     let to = Destination { peer: PeerId::new(0, 0), address };
     for _ in 0..BATCH {
@@ -245,6 +245,11 @@ pub(crate) fn datagram_runtime(thread: &Arc<Wait>) -> (Arc<Runtime>, fi_addr_t) 
     (runtime, peer)
 }
 
+/// The address of `port` in the runtime's vector.
+pub(crate) fn peer_of(runtime: &Runtime, port: &HybridPort) -> fi_addr_t {
+    runtime.av.insert(port.local_addr()).unwrap()
+}
+
 /// Posts an empty datagram.
 pub(crate) fn post_datagram(runtime: &Runtime, peer: fi_addr_t, more: bool) {
     post_empty(runtime, peer, SendForm::Datagram, more);
@@ -338,9 +343,54 @@ fn every_peer_is_told_that_an_endpoint_closes() {
     poll_until(&[], &|| peers.iter().all(|peer| ended(peer) == 1));
 }
 
+/// A sleeper may be the thread that polls.
+#[test]
+fn a_datagram_does_not_wait_while_a_thread_sleeps() {
+    let (runtime, peer) = datagram_runtime(&Arc::new(Wait::new().unwrap()));
+    let sleeper = Arc::new(Waker::new().unwrap());
+    runtime.add_counter(Some(&sleeper)).unwrap();
+    post_datagram(&runtime, peer, false);
+    sleeper.arm();
+    post_datagram(&runtime, peer, false);
+    assert_eq!(packets_sent(&runtime), 2);
+    sleeper.disarm();
+    post_datagram(&runtime, peer, false);
+    assert_eq!(packets_sent(&runtime), 2);
+    sleeper.announce_wait();
+    post_datagram(&runtime, peer, false);
+    assert_eq!(packets_sent(&runtime), 4);
+}
+
+/// As if the port had no room: no later call knows of them.
+#[test]
+fn datagrams_that_a_call_leaves_are_due_soon() {
+    let (runtime, peer) = datagram_runtime(&Arc::new(Wait::new().unwrap()));
+    (1..Budget::POST.tx_packets).for_each(|_| post_datagram(&runtime, peer, true));
+    let time = now();
+    let few = Budget { rx_packets: 0, tx_packets: 1 };
+    runtime.drive(&mut runtime.lock(), time, few);
+    let due = runtime.due().expect("the rest has to be sent");
+    assert!(due > time && due <= time.after(Duration::from_millis(1)));
+    runtime.poll_sources(&[], None);
+    assert_eq!(runtime.due(), None);
+}
+
+#[test]
+fn a_call_that_lingers_wakes_sleepers_for_what_it_receives() {
+    let (runtime, peer) = datagram_runtime(&Arc::new(Wait::new().unwrap()));
+    let sleeper = Arc::new(Waker::new().unwrap());
+    runtime.add_counter(Some(&sleeper)).unwrap();
+    post_receive(&runtime, None);
+    post_datagram(&runtime, peer, false);
+    let received = |state: &State| state.engine.with(|engine| engine.has_recv_completion());
+    sleeper.arm();
+    drop(runtime.linger_while(now().after(Duration::from_secs(5)), |state| !received(state)));
+    assert!(is_readable(&sleeper));
+}
+
 /// What a connected endpoint learned: that its connection has opened, and that it has ended.
 #[derive(Debug, Default)]
-struct Learned {
+pub(crate) struct Learned {
     connected: AtomicU32,
     disconnected: AtomicU32,
 }
@@ -356,9 +406,10 @@ impl Observer for Learned {
 }
 
 /// A runtime, a silent port, and connected endpoints with peers at that port.
-type SilentLinks<const N: usize> = (Arc<Runtime>, HybridPort, [(PeerId, Arc<Learned>); N]);
+pub(crate) type SilentLinks<const N: usize> =
+    (Arc<Runtime>, HybridPort, [(PeerId, Arc<Learned>); N]);
 
-fn silent_links<const N: usize>() -> SilentLinks<N> {
+pub(crate) fn silent_links<const N: usize>() -> SilentLinks<N> {
     let silent = port();
     let config = Config::new(ofi_xdp_checksum::crc32c);
     let thread = Arc::new(Wait::new().unwrap());
@@ -415,6 +466,27 @@ fn post_message(runtime: &Runtime, connected: PeerId) {
         connected: Some(connected),
     };
     runtime.post(&request, &options).unwrap();
+}
+
+/// Posts a receive for an empty message.
+fn post_receive(runtime: &Runtime, connected: Option<PeerId>) {
+    let recv = Recv {
+        buffer: Buffer::EMPTY,
+        from: ADDR_NONE,
+        tag: None,
+        context: CONTEXT,
+        flags: OpFlags::Default,
+    };
+    let mode = RecvMode::Single;
+    let options = RecvOptions { mode, signal: true, directed: false, connected };
+    runtime.receive(&recv, options).unwrap();
+}
+
+/// A message and a receive of a connected endpoint end in error.
+pub(crate) fn fail_operations(runtime: &Runtime, peer: PeerId) {
+    post_message(runtime, peer);
+    post_receive(runtime, Some(peer));
+    runtime.abandon_connection(peer);
 }
 
 const CONTEXT: Context = Context(5);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The time of the next attempt to send frames that the kernel has left in the ring of an `AF_XDP`
-//! socket.
+//! socket, and datagrams for which the port had no room.
 //!
-//! In: after each call that moves packets, whether frames wait. Out: the time of the next call,
-//! which wakes the kernel again. No descriptor reports room in the device, and datagrams have no
-//! timer. Caller: the runtime, under its lock. Bound: an attempt each [`PAUSE_MIN`] at first, each
-//! [`PAUSE_MAX`] where the device takes nothing for long, as while it is down.
+//! In: after each call that moves packets, whether frames or datagrams wait. Out: the time of the
+//! next call, which wakes the kernel again. No descriptor reports room in the device, and datagrams
+//! have no timer. Caller: the runtime, under its lock. Bound: an attempt each [`PAUSE_MIN`] at
+//! first, each [`PAUSE_MAX`] where the device takes nothing for long, as while it is down.
 
 use std::time::Duration;
 

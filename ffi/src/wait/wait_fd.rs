@@ -170,20 +170,41 @@ impl Wait {
         Ok(self.timer.set(expiration, TimerSetTimeFlags::empty())?)
     }
 
-    /// Ends the application's wait on the descriptor, if there was one: clears the signal, and the
-    /// timer of the sleep.
+    /// Announces a sleep of the application: the descriptor is readable from now on only if there
+    /// is something to do. Called before the last poll on its behalf.
+    pub(crate) fn announce_wait(&self) {
+        if self.waker.announce_wait() {
+            self.unset_timer();
+        }
+        self.waker.clear_signal();
+    }
+
+    /// Ends the application's wait on the descriptor, if there was one: clears the timer of the
+    /// sleep, and the signal.
     #[inline]
     pub(crate) fn end_wait(&self) {
-        self.waker.clear_signal();
         self.cancel_wait();
+        self.waker.clear_signal();
     }
 
     /// Ends an announced sleep without a poll afterwards: a signaled descriptor stays readable.
     #[inline]
     pub(crate) fn cancel_wait(&self) {
         if self.waker.cancel_wait() {
-            // Cannot fail on a descriptor that is a timer.
-            let _ = self.timer.unset();
+            self.unset_timer();
         }
+    }
+
+    fn unset_timer(&self) {
+        // Cannot fail on a descriptor that is a timer.
+        let _ = self.timer.unset();
+    }
+
+    /// Whether a sleep would end at once.
+    #[cfg(test)]
+    pub(crate) fn is_readable(&self) -> bool {
+        let mut descriptors = [PollFd::new(self.epoll.0.as_fd(), PollFlags::POLLIN)];
+        sleep(&mut descriptors, Some(Duration::ZERO)).unwrap();
+        descriptors[0].any().unwrap()
     }
 }

@@ -12,9 +12,15 @@
 //! then stays readable until the application comes back and polls. `fi_trywait` *announces* a
 //! sleep. Producers treat an announced sleep like an armed waker, but whether the application does
 //! sleep, and for how long, is not known.
+//!
+//! An announced sleep is that of its thread. When another thread reads, the sleep is *displaced*:
+//! the application is awake, but a thread of it may still sleep. Reads then leave the signal on,
+//! until the sleeper is back or some thread announces a sleep.
 
+use std::cell::Cell;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::ptr;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use nix::poll::{PollFd, ppoll};
@@ -32,6 +38,21 @@ const CHANGING: u8 = 1;
 /// The descriptor is readable.
 const SIGNALED: u8 = 2;
 
+/// No thread has announced a sleep.
+const NONE: usize = 0;
+/// More than one thread has announced a sleep.
+const SEVERAL: usize = usize::MAX;
+
+thread_local! {
+    /// Its address names the thread.
+    static THREAD: Cell<u8> = const { Cell::new(0) };
+}
+
+/// The name of the calling thread, without a system call.
+fn this_thread() -> usize {
+    THREAD.with(|thread| ptr::from_ref(thread).addr())
+}
+
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Waker {
@@ -41,8 +62,10 @@ pub(crate) struct Waker {
     /// because a read in between would leave the descriptor readable and this flag cleared.
     written: AtomicBool,
     sleepers: AtomicU32,
-    /// The application has announced a sleep, and has not come back.
-    wait_announced: AtomicBool,
+    /// The thread that has announced a sleep and is not back, [`NONE`] or [`SEVERAL`].
+    announced_by: AtomicUsize,
+    /// Another thread has polled since.
+    displaced: AtomicBool,
     /// The application has a descriptor that this waker makes readable.
     exported: AtomicBool,
     /// [`CLEAR`], [`CHANGING`] or [`SIGNALED`].
@@ -60,7 +83,8 @@ impl Waker {
             event,
             written: AtomicBool::new(false),
             sleepers: AtomicU32::new(0),
-            wait_announced: AtomicBool::new(false),
+            announced_by: AtomicUsize::new(NONE),
+            displaced: AtomicBool::new(false),
             exported: AtomicBool::new(false),
             signaled: AtomicU8::new(CLEAR),
             until: AtomicU64::new(u64::MAX),
@@ -77,27 +101,46 @@ impl Waker {
         self.sleepers.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Announces a sleep of the application on the descriptor. Called before the last poll on its
-    /// behalf.
-    pub(crate) fn announce_wait(&self) {
-        self.wait_announced.store(true, Ordering::Relaxed);
+    /// Announces a sleep of the calling thread on the descriptor. Called before the last poll on
+    /// its behalf. Returns whether a sleep was announced before.
+    pub(crate) fn announce_wait(&self) -> bool {
+        let this = this_thread();
+        let with = |by| if by == NONE || by == this { this } else { SEVERAL };
+        let set = |by| Some(with(by));
+        let before = self.announced_by.fetch_update(Ordering::Relaxed, Ordering::Relaxed, set);
+        self.displaced.store(false, Ordering::Relaxed);
+        before != Ok(NONE)
     }
 
-    /// Ends an announced sleep; returns whether one was announced.
+    /// The application is awake: ends an announced sleep of this thread, and displaces that of
+    /// another. Returns whether the application was asleep, as far as is known.
     #[inline]
     pub(crate) fn cancel_wait(&self) -> bool {
-        let announced = self.is_wait_announced();
-        if announced {
-            self.wait_announced.store(false, Ordering::Relaxed);
-            self.end_sleep();
-        }
-        announced
+        self.has_announced() && self.end_announced()
     }
 
-    /// Whether the application has announced a sleep, and has not come back.
+    #[cold]
+    fn end_announced(&self) -> bool {
+        let (this, relaxed) = (this_thread(), Ordering::Relaxed);
+        let is_own = self.announced_by.compare_exchange(this, NONE, relaxed, relaxed).is_ok();
+        let was_displaced = self.displaced.swap(!is_own, relaxed);
+        let was_asleep = is_own || !was_displaced;
+        if was_asleep {
+            self.end_sleep();
+        }
+        was_asleep
+    }
+
+    /// Whether a thread has announced a sleep and is not back.
+    #[inline]
+    fn has_announced(&self) -> bool {
+        self.announced_by.load(Ordering::Relaxed) != NONE
+    }
+
+    /// Whether the application has announced a sleep, and no thread of it has come back.
     #[inline]
     pub(crate) fn is_wait_announced(&self) -> bool {
-        self.wait_announced.load(Ordering::Relaxed)
+        self.has_announced() && !self.displaced.load(Ordering::Relaxed)
     }
 
     /// Stores the end of the sleep; `None`: for ever.
@@ -105,9 +148,13 @@ impl Waker {
         self.until.store(until.map_or(u64::MAX, Instant::as_nanos), Ordering::Relaxed);
     }
 
-    /// Records that the application has a descriptor, on which it may sleep without arming.
+    /// Records that the application has a descriptor, on which it may sleep without arming. A
+    /// wake-up from before becomes a signal, which its next poll clears.
     pub(crate) fn export_fd(&self) {
-        self.exported.store(true, Ordering::Relaxed);
+        // Sequentially consistent, as in `force`: this call or that one finds the other's store.
+        if !self.exported.swap(true, Ordering::SeqCst) && self.written.load(Ordering::SeqCst) {
+            self.force();
+        }
     }
 
     /// Whether the application may sleep without arming.
@@ -147,13 +194,20 @@ impl Waker {
     /// Whether there is a sleeper, armed or announced.
     #[inline]
     pub(crate) fn has_sleepers(&self) -> bool {
-        self.has_armed() || self.is_wait_announced()
+        self.has_armed() || self.has_announced()
     }
 
     /// Wakes sleepers.
     #[inline]
     pub(crate) fn wake(&self) {
         if self.has_sleepers() {
+            self.force();
+        }
+    }
+
+    /// As [`Self::wake`], from the one sleeper that is armed.
+    pub(crate) fn wake_others(&self) {
+        if self.has_announced() {
             self.force();
         }
     }
@@ -165,10 +219,13 @@ impl Waker {
         }
     }
 
-    /// Makes a signaled descriptor unreadable: the application is back and polls next.
+    /// Makes a signaled descriptor unreadable: the application is back and polls next. Not so while
+    /// a displaced sleeper may need it, unless a thread in a wait call could not sleep then.
     #[inline]
     pub(crate) fn clear_signal(&self) {
-        if self.signaled.load(Ordering::Relaxed) == SIGNALED && self.transition(SIGNALED, CHANGING)
+        if self.signaled.load(Ordering::Relaxed) == SIGNALED
+            && (self.has_armed() || !self.displaced.load(Ordering::Relaxed))
+            && self.transition(SIGNALED, CHANGING)
         {
             self.drain();
             self.signaled.store(CLEAR, Ordering::Release);
@@ -199,9 +256,12 @@ impl Waker {
         self.written.store(true, Ordering::Relaxed);
         // A counter that is full is readable already.
         let _ = self.event.write(1);
-        self.written.store(true, Ordering::Release);
+        self.written.store(true, Ordering::SeqCst);
         if exported {
             self.signaled.store(SIGNALED, Ordering::Release);
+        } else if self.exported.load(Ordering::SeqCst) {
+            // Exported meanwhile: a signal, as only such a one is cleared.
+            self.force();
         }
     }
 }
@@ -283,6 +343,79 @@ mod tests {
         assert!(is_readable(&waker));
         assert!(waker.cancel_wait() && !waker.cancel_wait());
         assert!(!is_readable(&waker) && !waker.has_sleepers());
+    }
+
+    /// What another thread's read of the queue does.
+    fn read_elsewhere(waker: &Waker) {
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                waker.cancel_wait();
+                waker.clear_signal();
+            });
+        });
+    }
+
+    #[test]
+    fn an_announced_sleep_outlives_reads_of_another_thread() {
+        let waker = Waker::new().unwrap();
+        waker.export_fd();
+        for _ in 0..2 {
+            waker.announce_wait();
+            read_elsewhere(&waker);
+            assert!(waker.has_sleepers() && !waker.is_wait_announced());
+            waker.wake();
+            read_elsewhere(&waker);
+            assert!(is_readable(&waker), "the sleeper may not have seen it");
+            waker.cancel_wait();
+            waker.clear_signal();
+            assert!(!is_readable(&waker) && !waker.has_sleepers(), "it is back");
+        }
+    }
+
+    #[test]
+    fn two_announced_sleeps_end_with_no_single_return() {
+        let waker = Waker::new().unwrap();
+        waker.export_fd();
+        std::thread::scope(|scope| {
+            scope.spawn(|| assert!(!waker.announce_wait(), "the first"));
+        });
+        assert!(waker.announce_wait());
+        waker.cancel_wait();
+        waker.wake();
+        assert!(is_readable(&waker));
+        waker.cancel_wait();
+        waker.clear_signal();
+        assert!(is_readable(&waker));
+        waker.announce_wait();
+        waker.clear_signal();
+        assert!(!is_readable(&waker) && waker.is_wait_announced(), "it polls before it sleeps");
+    }
+
+    #[test]
+    fn a_thread_in_a_wait_call_clears_the_signal_of_a_displaced_sleeper() {
+        let waker = Waker::new().unwrap();
+        waker.export_fd();
+        waker.announce_wait();
+        read_elsewhere(&waker);
+        waker.wake();
+        waker.arm();
+        read_elsewhere(&waker);
+        assert!(!is_readable(&waker), "it could not sleep");
+        waker.disarm();
+        waker.wake();
+        assert!(is_readable(&waker), "the end of its call wakes the other");
+    }
+
+    #[test]
+    fn a_signal_from_before_the_export_is_cleared_by_a_poll() {
+        let waker = Waker::new().unwrap();
+        waker.force();
+        waker.export_fd();
+        assert!(is_readable(&waker));
+        waker.clear_signal();
+        assert!(!is_readable(&waker));
+        waker.signal_fd();
+        assert!(is_readable(&waker));
     }
 
     #[test]

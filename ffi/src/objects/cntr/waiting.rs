@@ -3,13 +3,14 @@
 //!
 //! In: a threshold and a timeout, or a question from `fi_trywait`. Out: success at the threshold,
 //! an error, or the end of the timeout. A waiting thread polls for `FI_XDP_SPIN`, then sleeps
-//! (`waker` has the order of the two). Bound: the timeout.
+//! (`waker` has the order of the two, `sleepers` the case of several threads). Bound: the timeout.
 
 use std::time::Duration;
 
 use ofi_xdp_core::Instant;
 
-use super::{Cntr, RECHECK};
+use super::sleepers::Lead;
+use super::{Caller, Cntr, CounterValues, RECHECK};
 use crate::objects::wait_set::{WaitMember, WaitObject};
 use crate::sys::clock::{earlier, now};
 use crate::sys::errno::Error;
@@ -26,6 +27,18 @@ struct Goal {
     deadline: Option<Instant>,
 }
 
+impl Goal {
+    /// The result of the wait if it ends at `time` with these values.
+    fn outcome(&self, values: CounterValues, time: Instant) -> Option<Result<(), Error>> {
+        match self.deadline {
+            _ if values.done >= self.threshold => Some(Ok(())),
+            _ if values.failed != self.failed => Some(Err(Error::Available)),
+            Some(deadline) if time >= deadline => Some(Err(Error::TimedOut)),
+            _ => None,
+        }
+    }
+}
+
 impl WaitMember for Cntr {
     fn join(&self, outer: &Wait) -> Result<(), Error> {
         self.wait.as_ref().ok_or(Error::NotSupported)?.join(outer)
@@ -37,11 +50,9 @@ impl WaitMember for Cntr {
 
     fn try_wait(&self) -> Result<(), Error> {
         let wait = self.wait.as_ref().ok_or(Error::NotSupported)?;
-        wait.end_wait();
-        wait.waker().announce_wait();
+        wait.announce_wait();
         self.watch(false);
-        self.run_deferred();
-        if self.values() != self.lock().seen {
+        if self.progress(Caller::Reader) != self.lock().seen {
             wait.end_wait();
             return Err(Error::Again);
         }
@@ -70,11 +81,11 @@ impl Cntr {
         let start = now();
         let deadline = timeout.map(|timeout| start.after(timeout));
         let spin_until = start.after(param::spin());
-        let goal = Goal { threshold, failed: self.values().failed, deadline };
+        let goal = Goal { threshold, failed: self.values(Caller::Reader).failed, deadline };
         // bound: FI_XDP_SPIN, the timeout, the threshold, an error
         let wait = loop {
             let time = now();
-            if let Some(outcome) = self.outcome(&goal, time) {
+            if let Some(outcome) = goal.outcome(self.progress(Caller::Reader), time) {
                 return outcome;
             }
             if let Some(wait) = self.wait.as_ref().filter(|_| time >= spin_until) {
@@ -92,29 +103,31 @@ impl Cntr {
         outcome
     }
 
-    /// The result of the wait if it ends at `time`.
-    fn outcome(&self, goal: &Goal, time: Instant) -> Option<Result<(), Error>> {
-        self.waker().inspect(|waker| waker.clear_signal());
-        self.run_deferred();
-        let values = self.values();
-        match goal.deadline {
-            _ if values.done >= goal.threshold => Some(Ok(())),
-            _ if values.failed != goal.failed => Some(Err(Error::Available)),
-            Some(deadline) if time >= deadline => Some(Err(Error::TimedOut)),
-            _ => None,
+    /// Sleeps until the goal is reached. A signal ends the sleep of the leader.
+    fn sleep_for(&self, wait: &Wait, goal: &Goal) -> Result<(), Error> {
+        // bound: the timeout, the threshold, an error
+        loop {
+            if let Some(lead) = self.lead() {
+                return self.sleep_in_lead(&lead, wait, goal);
+            }
+            let values = self.progress(Caller::Follower);
+            if let Some(outcome) = goal.outcome(values, now()) {
+                return outcome;
+            }
+            self.follow(values, goal.deadline);
         }
     }
 
-    /// Sleeps until the goal is reached.
-    fn sleep_for(&self, wait: &Wait, goal: &Goal) -> Result<(), Error> {
+    fn sleep_in_lead(&self, _lead: &Lead<'_>, wait: &Wait, goal: &Goal) -> Result<(), Error> {
         let mut slept = false;
         // bound: the timeout, the threshold, an error
         loop {
             // Armed first, then one more poll: see `waker`.
             wait.waker().arm();
+            wait.waker().clear_signal();
             self.watch(slept);
             let time = now();
-            if let Some(outcome) = self.outcome(goal, time) {
+            if let Some(outcome) = goal.outcome(self.progress(Caller::Leader), time) {
                 wait.waker().disarm();
                 return outcome;
             }

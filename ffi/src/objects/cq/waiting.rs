@@ -29,11 +29,18 @@ impl WaitMember for Cq {
 
     fn try_wait(&self) -> Result<(), Error> {
         let wait = self.wait.as_ref().ok_or(Error::NotSupported)?;
-        let state = self.lock();
-        wait.end_wait();
-        wait.waker().announce_wait();
+        let mut state = self.lock();
+        wait.announce_wait();
         self.watch(&state, false);
-        if self.poll_members(&state) {
+        let mut ready = self.poll_members(&state);
+        if !ready && self.domain.work().is_busy() {
+            // The lock of the work comes before that of a queue.
+            drop(state);
+            self.domain.work().run();
+            state = self.lock();
+            ready = self.poll_members(&state);
+        }
+        if ready {
             wait.end_wait();
             return Err(Error::Again);
         }

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::abi::{self, FI_ADDR_UNSPEC};
+use crate::connected::{Pair, Side, ignore_empty, nothing_more, until};
 use crate::fi::{Cntr, Context, Eq, Errno, Fid, Mem};
 use crate::group::{Group, eq_attr};
 use crate::runner::tests;
@@ -18,6 +19,7 @@ tests! { "fi_eq":
     peek_leaves_the_event
     writing_needs_the_flag
     too_little_room_is_reported
+    a_connection_event_needs_room_for_its_structure_alone
     readerr_without_an_error_says_try_again
     sread_ends_with_its_time
     sread_returns_existing_entries
@@ -111,6 +113,31 @@ fn too_little_room_is_reported(world: &World) -> Result<()> {
     refused(eq.read(4, 0), &[abi::FI_ETOOSMALL], "room for 4 bytes")?;
     ensure!(eq.read(64, 0)?.data == 5, "the event is gone");
     close(&group, &eq)
+}
+
+/// Section `fi_eq_cm_entry`: data are limited to the room for them. An application that expects
+/// none brings none.
+fn a_connection_event_needs_room_for_its_structure_alone(world: &World) -> Result<()> {
+    let (listener, fabric, eq, active) = Pair::asked(world, b"a question")?;
+    let request = until("request", || match listener.eq.read_cm(0) {
+        Err(Errno(abi::FI_EAGAIN)) => Ok(None),
+        found => Ok(Some(found.context("fi_eq_read")?)),
+    })?;
+    ensure!(request.event == abi::FI_CONNREQ, "event {}", request.event);
+    ensure!(request.data.is_empty(), "{:?}", request.data);
+    nothing_more(&listener.eq)?;
+    let passive = Side::open(&listener.fabric, &listener.eq, request.info.context("no info")?)?;
+    passive.ep.accept_with(b"an answer").context("fi_accept")?;
+    let connected = until("FI_CONNECTED", || {
+        active.cq.progress().map(drop).or_else(ignore_empty)?;
+        passive.cq.progress().map(drop).or_else(ignore_empty)?;
+        match eq.read_cm(2) {
+            Err(Errno(abi::FI_EAGAIN)) => Ok(None),
+            found => Ok(Some(found.context("fi_eq_read")?)),
+        }
+    })?;
+    ensure!(connected.data == b"an", "{:?}", connected.data);
+    Pair { listener, fabric, eq, active, passive }.close()
 }
 
 /// Section `fi_eq_readerr`: no error, nothing to read.

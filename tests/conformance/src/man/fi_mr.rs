@@ -30,6 +30,7 @@ tests! { "fi_mr":
     raw_keys_are_mapped
     a_raw_key_needs_its_room
     a_bound_counter_counts_changes_of_the_region
+    a_counter_counts_changes_from_its_binding_on
     a_closed_region_cannot_be_reached
     whole_address_space
     refresh_answers
@@ -371,6 +372,31 @@ fn a_bound_counter_counts_changes_of_the_region(world: &World) -> Result<()> {
     group.done(group.a(), context)?;
     group.until("four changes", || Ok((cntr.read() >= 4).then_some(())))?;
     ensure!(cntr.read() == 4, "{} changes", cntr.read());
+    region.mr.close()?;
+    cntr.close()?;
+    group.close()
+}
+
+/// Section `fi_mr_bind`: a counter counts from the binding on, as one that is bound to an endpoint.
+fn a_counter_counts_changes_from_its_binding_on(world: &World) -> Result<()> {
+    let group = world.pair(abi::FI_RMA | abi::FI_MSG | abi::FI_RMA_EVENT)?;
+    let cntr = optional(group.b().domain.cntr(), "fi_cntr_open")?;
+    let mr = group.b().domain.mr_with(Mem::zeroed(8), ALL, 0, 3, abi::FI_RMA_EVENT)?;
+    let region = group.b().exposed(&group.info, Mem::zeroed(8), mr)?;
+    let write = || {
+        let context = Context::new();
+        let (from, to) = (Mem::zeroed(8), region.remote(group.to_b()));
+        group.post(|| group.a().ep.write(from, to, context))?;
+        group.done(group.a(), context)
+    };
+    for _ in 0..3 {
+        write()?;
+    }
+    optional(region.mr.bind(&cntr, abi::FI_REMOTE_WRITE), "fi_mr_bind behind fi_mr_enable")?;
+    ensure!(cntr.read() == 0, "{} writes", cntr.read());
+    write()?;
+    group.until("a write", || Ok((cntr.read() > 0).then_some(())))?;
+    ensure!(cntr.read() == 1, "{} writes", cntr.read());
     region.mr.close()?;
     cntr.close()?;
     group.close()
