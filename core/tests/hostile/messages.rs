@@ -348,10 +348,10 @@ fn a_count_of_messages_that_left_comes_round_and_refuses_none() {
     assert_eq!(puppet.engine().stats().dropped(refused), 1);
     // The first message finds a receive. As many as the count tells apart are stored and leave.
     puppet.world.recv(0, 0, 8);
-    for number in 0..=255 {
-        puppet.deliver(packets[number].clone());
+    for (number, packet) in (0..=255).zip(&packets) {
+        puppet.deliver(packet.clone());
         if number > 0 {
-            puppet.world.recv(0, number as u64 % 100, 8);
+            puppet.world.recv(0, number % 100, 8);
             puppet.drive();
             puppet.ends();
         }
