@@ -266,15 +266,15 @@ fn out_of_order_remote_data_leaves_room_for_the_missing_packet() {
 }
 
 #[test]
-fn remote_data_of_early_packets_is_delivered_in_their_order() {
+fn remote_data_of_packets_out_of_order_is_delivered_in_their_order() {
     let mut puppet = Puppet::connected(&small());
     let remote = puppet.world.region(0, 0, 64, Access::WRITE);
     let three = |first: u64| -> Vec<u8> {
         (first..first + 3).flat_map(|data| write(1, remote, Some(data), b"x")).collect()
     };
     let [missing, second, third, last] = [0, 3, 6, 9].map(|first| puppet.data(&three(first)));
-    for early in [last, second, third] {
-        puppet.deliver(early);
+    for packet in [last, second, third] {
+        puppet.deliver(packet);
         assert_eq!(puppet.world.completions(0).len(), 0);
     }
     puppet.deliver(missing);

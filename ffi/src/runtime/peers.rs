@@ -81,8 +81,8 @@ pub(crate) struct PeerMap {
 
 /// Addresses of the vector that one call of [`PeerMap::name_known`] looks at.
 const NAMED_PER_CALL: usize = 64;
-/// Retired peers that leave a full table together. The quarantine of their slots passes once for all
-/// of them.
+/// Retired peers that leave a full table together. The quarantine of their slots passes once for
+/// all of them.
 const REMOVED_TOGETHER: u32 = 32;
 
 impl KnownPeer {
@@ -304,7 +304,8 @@ impl PeerMap {
         let changes = av.changes();
         self.sync(engine, av);
         for index in self.inserted.take(av, usize::MAX) {
-            // Without room, or at a free index, there is no peer. A slot in quarantine is room soon.
+            // Without room, or at a free index, there is no peer. A slot in quarantine is room
+            // soon.
             if self.peer(engine, av, index as fi_addr_t) == Err(Error::Again) {
                 self.inserted.put_back(index);
                 break;

@@ -313,7 +313,7 @@ fn datagrams_wait_while_a_completion_is_unread() {
 }
 
 #[test]
-fn every_peer_is_told_that_an_endpoint_closes() {
+fn each_peer_learns_that_an_endpoint_closes() {
     // A port of kernel sockets takes packets to 64 destinations between two flushes.
     const PEERS: usize = 80;
     let thread = Arc::new(Wait::new().unwrap());

@@ -83,9 +83,9 @@ fn forget(cx: &mut Ctx<'_>, slot: PeerSlot) {
 }
 
 /// Makes room for the connection of an unnamed peer whose host has its share: takes that of another
-/// unnamed peer there. That is an idle one; otherwise one that ends. It rests, but parts of a failed
-/// operation may arrive, which would pass for good ones after a release; or its peer has made no
-/// progress between two checks of the watch. The search looks at [`EVICT_STEPS`] slots.
+/// unnamed peer there. That is an idle one; otherwise one that ends. It rests, but parts of a
+/// failed operation may arrive, which would pass for good ones after a release; or its peer has
+/// made no progress between two checks of the watch. The search looks at [`EVICT_STEPS`] slots.
 pub(crate) fn evict_connection(
     cx: &mut Ctx<'_>,
     sender: &mut Sender<'_>,

@@ -37,9 +37,9 @@ use crate::{Instant, PeerAddress, PeerId};
 use core::hash::{Hash, Hasher};
 use core::ops::{Index, IndexMut};
 
-/// The slot of a removed peer is not used again for this long (128 ms). Packets for its former tenant
-/// may come later: they name another generation of the slot, and change nothing. A generation comes
-/// again after 256 tenants, hence 32 s at the earliest.
+/// The slot of a removed peer is not used again for this long (128 ms). Packets for its former
+/// tenant may come later: they name another generation of the slot, and change nothing. A
+/// generation comes again after 256 tenants, hence 32 s at the earliest.
 const QUARANTINE_TICKS: u32 = (128_000_000 / TICK_NANOS) as u32;
 
 /// Peers that were accepted without proof of their address take at most one slot of so many.
@@ -340,9 +340,9 @@ impl ConnectionTable<'_> {
         now >= self.evict_at
     }
 
-    /// A peer to evict was searched at `now` for another one of its host. At this pace at most half of the
-    /// free slots are in quarantine for that: a host that comes with new ports all the time leaves
-    /// the others to new peers elsewhere.
+    /// A peer to evict was searched at `now` for another one of its host. At this pace at most half
+    /// of the free slots are in quarantine for that: a host that comes with new ports all the time
+    /// leaves the others to new peers elsewhere.
     pub(super) fn pace_evictions(&mut self, now: Instant) {
         let free = self.peers.capacity() - self.peers.used();
         let pause = 2 * u64::from(QUARANTINE_TICKS) * TICK_NANOS / u64::from(free.max(1));

@@ -60,10 +60,10 @@ impl Sender<'_> {
     /// trip and a reordering window. If that time has not passed yet, the loss timer fires then.
     ///
     /// Packets are in the order in which they were sent first. Behind one that was sent once and is
-    /// not lost, none is lost. Before that are packets that were sent again, in any order: a stretch
-    /// of them is checked again when the oldest one that the last check found may be lost. Bound:
-    /// the stretches of the window, one stretch, and one more for each 256 packets sent, or for a
-    /// packet acknowledged, since it was checked.
+    /// not lost, none is lost. Before that are packets that were sent again, in any order: a
+    /// stretch of them is checked again when the oldest one that the last check found may be lost.
+    /// Bound: the stretches of the window, one stretch, and one more for each 256 packets sent, or
+    /// for a packet acknowledged, since it was checked.
     pub(crate) fn detect_losses(&mut self, cx: &mut Ctx<'_>, conn: ConnSlot) {
         let now = cx.timers.tick();
         let state = &cx.table[conn];
