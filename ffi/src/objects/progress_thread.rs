@@ -77,13 +77,7 @@ impl ProgressThread {
     /// # Errors
     /// [`Error::Os`] when descriptors are out, [`Error::NoMemory`] when threads are.
     pub(crate) fn start(work: &Arc<WorkQueue>) -> Result<Arc<Self>, Error> {
-        let shared = Arc::new(ThreadState {
-            wait: Arc::new(Wait::new()?),
-            endpoints: Mutex::default(),
-            waiting: AtomicU32::new(0),
-            work: Arc::clone(work),
-            stop: AtomicBool::new(false),
-        });
+        let shared = Arc::new(ThreadState::new(work)?);
         let theirs = Arc::clone(&shared);
         // A new thread inherits the mask, so no signal finds it unblocked.
         let mask = SigSet::all().thread_swap_mask(nix::sys::signal::SigmaskHow::SIG_SETMASK)?;
@@ -176,6 +170,16 @@ impl ProgressThread {
 }
 
 impl ThreadState {
+    fn new(work: &Arc<WorkQueue>) -> Result<Self, Error> {
+        Ok(Self {
+            wait: Arc::new(Wait::new()?),
+            endpoints: Mutex::default(),
+            waiting: AtomicU32::new(0),
+            work: Arc::clone(work),
+            stop: AtomicBool::new(false),
+        })
+    }
+
     fn run(&self) {
         if let Err(error) = prctl::set_timerslack(TIMER_SLACK_NANOS) {
             log::info!(target: "domain", "progress thread, timer slack: {error}");
@@ -198,6 +202,10 @@ impl ThreadState {
     fn round(&self, ready: &mut Vec<usize>) -> Result<(), Error> {
         // Before the list of endpoints is read: a later change makes the descriptor readable again.
         self.wait.waker().drain();
+        if self.stop.load(Ordering::Relaxed) {
+            // That wake-up was for the end of the thread.
+            return Ok(());
+        }
         let Round { lingers, next } = self.turns(ready)?;
         if !lingers {
             self.wait.sleep(next.map(|next| next.since(now())))?;
@@ -243,6 +251,24 @@ mod tests {
     use std::thread;
 
     use super::*;
+
+    #[test]
+    fn an_end_that_comes_before_a_round_lets_it_not_sleep() {
+        let state = ThreadState::new(&Arc::default()).unwrap();
+        // As `end` does it, between the test of the loop and the round.
+        state.stop.store(true, Ordering::Relaxed);
+        state.wait.waker().force();
+        thread::scope(|scope| {
+            let round = scope.spawn(|| state.round(&mut Vec::new()));
+            let until = now().after(Duration::from_secs(5));
+            while !round.is_finished() && now() < until {
+                thread::sleep(EXIT_POLL);
+            }
+            let ended = round.is_finished();
+            state.wait.waker().force();
+            assert!(ended);
+        });
+    }
 
     /// As a signal handler that calls `exit()` while `fi_close` waits.
     #[test]
