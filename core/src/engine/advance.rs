@@ -31,7 +31,10 @@ pub(super) fn fire(
 ) {
     let tick = cx.timers.tick();
     let silence = cx.timers.silence();
-    sender.try_longer(cx, conn);
+    // Probes would keep a connection that waits for its release alone.
+    if !(cx.table[conn].is_idle() && cx.table[conn].knows_failed()) {
+        sender.try_longer(cx, conn);
+    }
     if makes_no_progress(cx, sender, matcher, conn) {
         let peer = cx.table[conn].peer();
         log::info!("peer {}: no progress", cx.table[peer].address());
