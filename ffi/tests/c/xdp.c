@@ -70,11 +70,18 @@ static void child(struct fid_domain *domain, struct fi_info *info)
 	size_t len = sizeof(name);
 	struct fid_ep *ep = open_on(domain, info, 1);
 	MUST(fi_getname(&ep->fid, name, &len));
+	int lives[2];
+	CHECK(pipe(lives) == 0);
 	pid_t pid = fork();
 	if (pid == 0)
-		for (;;)
+		for (close(lives[1]);;)
 			pause();
 	CHECK(pid > 0);
+	// The child closes its copies in fork(), when it gets a processor.
+	char end;
+	close(lives[1]);
+	CHECK(read(lives[0], &end, 1) == 0);
+	close(lives[0]);
 	EXPECT(0, fi_close(&ep->fid));
 	CHECK(links() == 0);
 	struct fi_info *same = fi_dupinfo(info);
