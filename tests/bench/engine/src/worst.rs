@@ -266,7 +266,7 @@ fn write(puppet: &mut Puppet) -> Result<()> {
     bail!("a short window")
 }
 
-/// Sends the packets of [`write`] again, all of them overtaken by the last of them.
+/// Sends the packets of [`write()`] again, all of them overtaken by the last of them.
 fn send_again(puppet: &mut Puppet) -> Result<()> {
     puppet.pass(ROUND_TRIP);
     for number in [WINDOW - 1, WINDOW - 2] {
