@@ -56,7 +56,7 @@ impl<'s> Completions<'s> {
         &self.link_slots
     }
 
-    /// See [`Self::links`].
+    /// See [`Self::link_slots`].
     #[inline(always)]
     pub(super) const fn link_slots_mut(&mut self) -> &mut LinkSlots<'s> {
         &mut self.link_slots

@@ -291,8 +291,8 @@ impl Engine<'_> {
         self.cx.table.take_newcomer()
     }
 
-    /// Removes a peer, and notifies it. Operations under way end with [`OpError::Closed`]; messages
-    /// of it that are stored can still be received. Should it speak again it is a new peer.
+    /// Removes a peer, and notifies it. Operations under way end with [`crate::OpError::Closed`];
+    /// messages of it that are stored can still be received. Should it speak again it is a new peer.
     ///
     /// # Errors
     /// [`Unknown`] when there is no such peer.
