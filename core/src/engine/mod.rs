@@ -292,7 +292,8 @@ impl Engine<'_> {
     }
 
     /// Removes a peer, and notifies it. Operations under way end with [`crate::OpError::Closed`];
-    /// messages of it that are stored can still be received. Should it speak again it is a new peer.
+    /// messages of it that are stored can still be received. Should it speak again it is a new
+    /// peer.
     ///
     /// # Errors
     /// [`Unknown`] when there is no such peer.

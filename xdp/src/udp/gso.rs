@@ -182,13 +182,15 @@ impl GsoBatches {
     /// other path they would overtake it, and the receiver would see a gap.
     pub(super) fn reroute_short_batches(&mut self, mut take: impl FnMut(Transmit, &[u8]) -> bool) {
         let Self { batches, bytes, .. } = self;
-        let mut takes = true;
-        // bound: the batches, each compared with those before it
+        let (mut takes, mut some_stay) = (true, false);
+        // bound: the batches, each compared with those before it if one of them stays
         for at in 0..batches.len() {
             let (earlier, rest) = batches.split_at_mut(at);
             let Some(batch) = rest.first_mut() else { break };
             batch.stays |= !batch.is_short();
-            batch.stays |= earlier.iter().any(|other| other.stays && other.to == batch.to);
+            let follows = |other: &GsoBatch| other.stays && other.to == batch.to;
+            batch.stays |= some_stay && earlier.iter().any(follows);
+            some_stay |= batch.stays;
             // bound: its packets
             while takes && !batch.stays && batch.count > 0 {
                 takes = Self::offer(bytes, batch, &mut take);

@@ -20,6 +20,8 @@ pub(super) mod response;
 pub(super) mod retransmit;
 pub(super) mod run;
 mod searches;
+#[cfg(test)]
+mod test_peer;
 pub(super) mod transmit;
 
 use crate::collections::list::List;

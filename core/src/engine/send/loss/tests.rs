@@ -2,31 +2,14 @@
 //! Loss detection against the rule of RFC 8985, packet by packet. One engine, and a connected peer
 //! of which the test says what it has received.
 
-use crate::engine::{Engine, Identity};
+use crate::engine::Engine;
+use crate::engine::send::test_peer::{Boundless, connected};
 use crate::peer::packet_record::{TxFlags, TxPacket};
 use crate::peer::slots::{ConnSlot, PeerSlot};
-use crate::wire::Handshake;
 use crate::*;
 use core::ops::Range;
 use proptest::prelude::*;
-use std::boxed::Box;
 use std::vec::Vec;
-use zerocopy::FromZeros;
-
-/// Memory without contents.
-struct Nothing;
-
-impl Memory for Nothing {
-    type Buffer = ();
-
-    fn attach_op(&mut self, _: OpId, (): ()) {}
-    fn attach_recv(&mut self, _: RecvId, (): ()) {}
-    fn attach_slice(&mut self, _: RecvId, _: RecvId, _: u64) {}
-    fn gather(&mut self, _: Gather, _: &mut [u8]) {}
-    fn place(&mut self, _: Placement, _: &[u8]) {}
-    fn deliver(&mut self, _: UnexpectedId, _: RecvId, _: u64) {}
-    fn atomic(&mut self, _: AtomicAccess<'_>) {}
-}
 
 const PAYLOAD_MAX: usize = 256;
 
@@ -39,35 +22,12 @@ struct Writer {
 
 impl Writer {
     fn new() -> Self {
-        let config = Config {
-            peers: 2,
-            connections: 2,
-            sends: 2,
-            recvs: 2,
-            regions: 1,
-            congestion: Congestion::Fixed(400),
-            ..Config::new(|crc, _| crc)
-        };
-        let storage = Box::leak(Box::new(StorageBox::new(&config).unwrap())).lend();
-        let limits = PortLimits {
-            payload_max: PAYLOAD_MAX,
-            receive_max: PAYLOAD_MAX,
-            port_packets: 1024,
-            coverage: ChecksumCoverage::Whole,
-        };
-        let mut engine = Engine::new(&config, storage, Identity { key: 2 }, limits).unwrap();
-        let id = engine.insert_peer(PeerAddress::from_v4([192, 0, 2, 1], 7000)).unwrap();
-        let peer = &mut engine.cx.table[PeerSlot::of(id)];
-        let mut handshake = Handshake::new_zeroed();
-        handshake.receive_max = (PAYLOAD_MAX as u16).into();
-        handshake.port_packets = 1024.into();
-        peer.connect(1, &handshake, 1);
-        peer.establish();
+        let (mut engine, id) = connected(Congestion::Fixed(400), PAYLOAD_MAX, 1024);
         let now = Instant::from_nanos(1 << 40);
         let remote = Remote { key: 7, address: 0 };
         let common = Common::new(id, Context(0));
         let request = WriteRequest { common, len: 1 << 30, remote, data: None };
-        engine.post_write(now, request, (), &mut Nothing).unwrap();
+        engine.post_write(now, request, (), &mut Boundless).unwrap();
         let conn = engine.cx.table[PeerSlot::of(id)].connection();
         Self { engine, conn, now }
     }
@@ -81,7 +41,7 @@ impl Writer {
         let mut packet = [0; PAYLOAD_MAX];
         let mut burst = self.engine.burst(self.now);
         for _ in 0..most {
-            if burst.transmit(&mut packet, &mut Nothing).is_none() {
+            if burst.transmit(&mut packet, &mut Boundless).is_none() {
                 return;
             }
         }

@@ -2,46 +2,19 @@
 //! A retransmitted packet equals the first one, wherever in its operation it is. One engine, and a
 //! connected peer that receives probes alone.
 
-use crate::engine::{Engine, Identity};
+use crate::engine::Engine;
+use crate::engine::send::test_peer::{Boundless, connected};
 use crate::peer::operation::TxKind;
 use crate::peer::slots::{OpSlot, PeerSlot};
-use crate::wire::{Body, Flags, Handshake, Packet, Record};
+use crate::wire::{Body, Flags, Packet, Record};
 use crate::*;
 use proptest::prelude::*;
-use std::boxed::Box;
 use std::collections::BTreeMap;
 use std::vec::Vec;
-use zerocopy::FromZeros;
-
-/// Memory of any size, without contents.
-struct Boundless;
-
-impl Memory for Boundless {
-    type Buffer = ();
-
-    fn attach_op(&mut self, _: OpId, (): ()) {}
-    fn attach_recv(&mut self, _: RecvId, (): ()) {}
-    fn attach_slice(&mut self, _: RecvId, _: RecvId, _: u64) {}
-    fn gather(&mut self, _: Gather, _: &mut [u8]) {}
-    fn place(&mut self, _: Placement, _: &[u8]) {}
-    fn deliver(&mut self, _: UnexpectedId, _: RecvId, _: u64) {}
-    fn atomic(&mut self, _: AtomicAccess<'_>) {}
-}
 
 const PAYLOAD_MAX: usize = 1472;
 const LEN: u64 = 1 << 42;
 const KEY: Remote = Remote { key: 7, address: 1 << 45 };
-
-fn engine(config: &Config) -> Engine<'static> {
-    let storage = Box::leak(Box::new(StorageBox::new(config).unwrap())).lend();
-    let limits = PortLimits {
-        payload_max: PAYLOAD_MAX,
-        receive_max: PAYLOAD_MAX,
-        port_packets: 256,
-        coverage: ChecksumCoverage::Whole,
-    };
-    Engine::new(config, storage, Identity { key: 2 }, limits).unwrap()
-}
 
 /// Where the parts in the packets of an engine begin, by packet number: first transmissions, and
 /// retransmissions.
@@ -78,22 +51,7 @@ impl Sent {
 
 /// Posts a read or a write of which everything before `start` is done, and loses its packets.
 fn sent_again(start: u64, read: bool) -> Sent {
-    let config = Config {
-        peers: 2,
-        connections: 2,
-        sends: 2,
-        recvs: 2,
-        regions: 1,
-        ..Config::new(|crc, _| crc)
-    };
-    let mut engine = engine(&config);
-    let id = engine.insert_peer(PeerAddress::from_v4([192, 0, 2, 1], 7000)).unwrap();
-    let peer = &mut engine.cx.table[PeerSlot::of(id)];
-    let mut handshake = Handshake::new_zeroed();
-    handshake.receive_max = (PAYLOAD_MAX as u16).into();
-    handshake.port_packets = 255.into();
-    peer.connect(1, &handshake, 1);
-    peer.establish();
+    let (mut engine, id) = connected(Congestion::Delay, PAYLOAD_MAX, 255);
     let mut now = Instant::from_nanos(1 << 40);
     let common = Common::new(id, Context(0));
     let memory = &mut Boundless;
