@@ -93,9 +93,10 @@ impl Claim {
         self.maps.passed(self.entry.slot)
     }
 
-    /// The location of the count of [`Self::passed`] in memory that may be mapped: a descriptor and
-    /// an offset in bytes. The count has 64 bits in the machine's byte order. The program
-    /// increments it before the packet reaches the socket.
+    /// The location of the count of [`Self::passed`] in memory that may be mapped for reading: a
+    /// descriptor and an offset in bytes. The count has 64 bits in the machine's byte order. The
+    /// program increments it before the packet reaches the socket. The memory has the counts of all
+    /// endpoints of the interface, and no process can write it.
     #[must_use]
     pub fn kernel_rx_counter(&self) -> (BorrowedFd<'_>, usize) {
         self.maps.kernel_rx_counter(self.entry.slot)

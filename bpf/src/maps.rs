@@ -110,6 +110,12 @@ impl Maps {
             .map_err(|error| Error::libbpf("release a socket slot", CAPABILITY_LOAD, error))
     }
 
+    /// Lets the program alone write map `passed`. All holders of a descriptor can map it for
+    /// reading, and no process can change it (`BPF_MAP_FREEZE`, bpf(2)).
+    pub(crate) fn freeze_passed(&self) -> Result<(), Error> {
+        self.passed.freeze().map_err(|error| Error::libbpf("freeze a map", CAPABILITY_LOAD, error))
+    }
+
     /// The descriptor of map `passed`, and the offset of the count of `slot` in the mapped map. A
     /// `struct kernel_rx_line` of `wire.h` begins with the count.
     pub(crate) fn kernel_rx_counter(&self, slot: u32) -> (BorrowedFd<'_>, usize) {

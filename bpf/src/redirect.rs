@@ -167,6 +167,7 @@ impl Loaded {
             handle(&skeleton.maps.counters)?,
             handle(&skeleton.maps.passed)?,
         );
+        maps.freeze_passed()?;
         let program = skeleton
             .progs
             .ofi_xdp

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::os::fd::AsFd;
 
 use etherparse::{IpFragOffset, IpNumber, PacketBuilder};
+use libbpf_rs::{ErrorKind, MapCore as _, MapFlags, MapHandle, MapInfo};
 use ofi_xdp_bpf::program::Loaded;
 use ofi_xdp_bpf::{Claim, EndpointAddress, QUEUES, Verdict};
 use socket2::{Domain, Socket, Type};
@@ -452,4 +453,21 @@ fn root_pass_no_socket() {
         fixture.loaded.counters().unwrap().count(Verdict::PassNoSocket) > 0
     });
     fixture.expect(Verdict::PassNoSocket, &v4(PORT, &PACKET));
+}
+
+/// All endpoints of all users have a descriptor of this map.
+#[test]
+fn root_the_counts_of_passed_packets_are_written_by_the_program_alone() {
+    if common::skipped("CAP_BPF and CAP_NET_ADMIN") {
+        return;
+    }
+    let fixture = Fixture::v4();
+    let (map, at) = fixture.claim.kernel_rx_counter();
+    let id = MapInfo::new(map).unwrap().info.id;
+    let map = MapHandle::from_map_id(id).unwrap();
+    assert!(at < (map.max_entries() * map.value_size()) as usize);
+    let value = vec![0xff; map.value_size() as usize];
+    let written = map.update(&0_u32.to_ne_bytes(), &value, MapFlags::ANY);
+    assert_eq!(written.unwrap_err().kind(), ErrorKind::PermissionDenied);
+    fixture.expect(Verdict::PassOversize, &v4(PORT, &[0x2f; 1473]));
 }

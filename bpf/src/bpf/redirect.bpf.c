@@ -56,7 +56,7 @@ struct {
 
 /*
  * Endpoints map this array and read it without a system call. The count grows before the packet
- * reaches the kernel socket.
+ * reaches the kernel socket. The loader freezes the map, so no process can write it.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);

@@ -18,7 +18,7 @@ use rustix::net::{
 /// the kernel would close the others in the receiving call.
 const DESCRIPTORS_MAX: usize = 253;
 /// Maximum number of descriptors of a message that this program sends.
-const SENT_MAX: usize = 3;
+const SENT_MAX: usize = 4;
 
 /// Receives a message into `bytes`; returns its length, 0 at the end, and its descriptors.
 pub(crate) fn receive(

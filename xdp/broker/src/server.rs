@@ -320,11 +320,15 @@ impl Server {
                 let (socket, mode) = (lease.socket(), lease.mode());
                 let queue = socket.queue();
                 self.log.grant(&user, &format!("{pending} queue {queue}, {mode}"));
+                let Some((counts, kernel_rx_at)) = lease.kernel_rx_counter() else { return false };
+                let kernel_rx_at = u32::try_from(kernel_rx_at).unwrap_or(u32::MAX);
+                let multi_buffer = socket.multi_buffer();
                 let reply = Reply {
-                    status: Status::Granted { queue, mode, multi_buffer: socket.multi_buffer() },
+                    status: Status::Granted { queue, mode, multi_buffer, kernel_rx_at },
                     reason: pending.unsteered_reason(lease).to_owned(),
                 };
-                let descriptors = [socket.socket(), pending.memory(), pending.counters_page()];
+                let descriptors =
+                    [socket.socket(), pending.memory(), pending.counters_page(), counts];
                 let sent = client.connection.send(&reply, &descriptors);
                 // The client has hung up, so it has not got the socket or has lost it.
                 if sent.is_err() {

@@ -10,6 +10,8 @@ mod common;
 mod former;
 #[path = "broker/hostile.rs"]
 mod hostile;
+#[path = "broker/queues.rs"]
+mod queues;
 #[path = "broker/routed.rs"]
 mod routed;
 #[path = "broker/rules.rs"]
@@ -425,7 +427,7 @@ fn root_the_policy_holds_for_queues_ports_addresses_and_numbers() {
     let stream = broker.connect();
     let answer = ask(&stream, request(&hosts, None), good.as_fd());
     assert!(is_granted(&answer), "{}", answer.0.reason);
-    let [socket, memory, _counters] = <[OwnedFd; 3]>::try_from(answer.1).unwrap();
+    let [socket, memory, ..] = <[OwnedFd; 4]>::try_from(answer.1).unwrap();
     for queue in 0..2 {
         let interface = request(&hosts, None).interface;
         let elsewhere = SocketAddrXdp::new(SocketAddrXdpFlags::XDP_COPY, interface, queue);
@@ -468,7 +470,7 @@ fn root_kept_memory_counts_as_a_socket() {
     };
     let (stream, answer) = ask_anew();
     assert!(is_granted(&answer), "{}", answer.0.reason);
-    let [socket, memory, _page] = <[OwnedFd; 3]>::try_from(answer.1).unwrap();
+    let [socket, memory, ..] = <[OwnedFd; 4]>::try_from(answer.1).unwrap();
     drop((stream, socket));
     eventually("the claim is gone", || !hosts.has_program(0));
     for _ in 0..50 {

@@ -7,13 +7,12 @@
 //! packets that it cannot see or recognise (other interfaces, fragments); for them the socket is
 //! polled by its back-off (`poll_backoff.rs`).
 //!
-//! In: the endpoint's claim. Out: whether the count has changed, and how many of the packets came
-//! by another queue. Caller: the hybrid port, in each call. Bound: one page.
+//! In: the location of the endpoint's count. Out: whether the count has changed, and how many of the
+//! packets came by another queue. Caller: the hybrid port, in each call. Bound: one page.
 
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::sync::atomic::Ordering;
-
-use ofi_xdp_bpf::Claim;
 
 use crate::xsk::mapping::Mapping;
 
@@ -30,13 +29,14 @@ pub(crate) struct KernelRxHint {
 }
 
 impl KernelRxHint {
-    /// Maps the count of `claim`.
+    /// Maps the count at byte `at` of `map`; [`Claim::kernel_rx_counter`] tells both.
     ///
     /// # Errors
     /// Those of `mmap(2)`.
-    pub(crate) fn map(claim: &Claim) -> io::Result<Self> {
-        let (map, at) = claim.kernel_rx_counter();
-        let map = Mapping::new(map, 0, at + 2 * size_of::<u64>())?;
+    ///
+    /// [`Claim::kernel_rx_counter`]: ofi_xdp_bpf::Claim::kernel_rx_counter
+    pub(crate) fn map((map, at): (BorrowedFd<'_>, usize)) -> io::Result<Self> {
+        let map = Mapping::read_only(map, at + 2 * size_of::<u64>())?;
         let mut kernel_rx_hint = Self { map, at, seen: 0, other_queue: 0 };
         // Skips the packets of former owners of the slot.
         kernel_rx_hint.changed();
@@ -70,5 +70,39 @@ impl KernelRxHint {
         let Some(counter) = self.map.counter(self.at + size_of::<u64>()) else { return 0 };
         let before = std::mem::replace(&mut self.other_queue, counter.load(Ordering::Relaxed));
         self.other_queue.wrapping_sub(before)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsFd as _;
+
+    use ofi_xdp_bpf::EndpointAddress;
+    use ofi_xdp_bpf::program::Loaded;
+    use rustix::io::Errno;
+    use socket2::{Domain, Socket, Type};
+
+    #[test]
+    fn root_a_holder_of_the_map_can_only_read_it() {
+        let skip = std::env::var("OFI_XDP_UNPRIVILEGED").is_ok_and(|value| value == "skip");
+        if skip && !nix::unistd::geteuid().is_root() {
+            println!("SKIPPED: needs CAP_BPF and CAP_NET_ADMIN");
+            return;
+        }
+        let loaded = Loaded::new().unwrap();
+        let address = "198.18.0.2:7000".parse().unwrap();
+        let endpoint =
+            EndpointAddress { address, broadcast: None, mac: [0; 6], any_payload: false };
+        let domain = Domain::from(nix::libc::AF_XDP);
+        let socket = Socket::new(domain, Type::RAW, None).unwrap();
+        let claim = loaded.claim(0, endpoint, 1500, socket.as_fd()).unwrap();
+        let (map, at) = claim.kernel_rx_counter();
+        let written = Mapping::new(map, 0, at + 8).unwrap_err();
+        assert_eq!(Errno::from_io_error(&written), Some(Errno::PERM));
+        let mut hint = KernelRxHint::map((map, at)).unwrap();
+        assert!(!hint.changed());
+        assert_eq!((hint.count(), hint.take_other_queue()), (0, 0));
+        assert!(KernelRxHint::map((map, 1 << 20)).is_err(), "beyond the map");
     }
 }

@@ -216,9 +216,9 @@ impl XskPort {
         self.lease.counters()
     }
 
-    /// The count of packets left to the kernel socket; `None` if the broker holds the claim.
+    /// The count of packets left to the kernel socket; `None` before the claim.
     pub(crate) fn kernel_rx_hint(&self) -> io::Result<Option<KernelRxHint>> {
-        self.lease.claimed().map(KernelRxHint::map).transpose()
+        self.lease.kernel_rx_counter().map(KernelRxHint::map).transpose()
     }
 
     /// The kernel's counters of the socket, and whether it copies.

@@ -7,7 +7,7 @@
 //! of `socket.rs` and of the program.
 
 use std::net::SocketAddr;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use crate::headers;
 use nix::errno::Errno;
@@ -35,7 +35,16 @@ enum Program {
     /// This process.
     Own(Box<ProgramLease>),
     /// The broker, as long as the connection lives.
-    Broker(BrokerConnection, CountersReader),
+    Broker(BrokerLease),
+}
+
+/// A client's share of the program, which the broker holds.
+#[derive(Debug)]
+pub(crate) struct BrokerLease {
+    pub(crate) connection: BrokerConnection,
+    pub(crate) counters_page: CountersReader,
+    /// The map with the count of packets left to the kernel socket, and the offset of the count.
+    pub(crate) kernel_rx_counter: (OwnedFd, usize),
 }
 
 /// This process's share of the program. Dropping it ends the redirection.
@@ -142,13 +151,13 @@ impl Lease {
     }
 
     /// A lease from the broker, with the reason why packets are not steered.
-    pub(crate) fn brokered(
-        (connection, counters_page): (BrokerConnection, CountersReader),
+    pub(crate) const fn brokered(
+        broker: BrokerLease,
         socket: XskSocket,
         mode: XskMode,
         unsteered_reason: String,
     ) -> Self {
-        Self { program: Program::Broker(connection, counters_page), socket, mode, unsteered_reason }
+        Self { program: Program::Broker(broker), socket, mode, unsteered_reason }
     }
 
     /// Reason why no rule of the device steers packets to the queue, if that was requested.
@@ -192,7 +201,7 @@ impl Lease {
     pub(crate) fn end(&mut self) {
         match &mut self.program {
             Program::Own(program) => program.claim = None,
-            Program::Broker(connection, _) => connection.shut_down(),
+            Program::Broker(broker) => broker.connection.shut_down(),
         }
     }
 
@@ -201,7 +210,7 @@ impl Lease {
     pub(crate) fn end_reason(&self) -> Option<&'static str> {
         match &self.program {
             Program::Own(program) => program.entry_is_gone(),
-            Program::Broker(connection, _) => (!connection.is_open()).then_some(DETACHED),
+            Program::Broker(broker) => (!broker.connection.is_open()).then_some(DETACHED),
         }
     }
 
@@ -215,11 +224,16 @@ impl Lease {
         Some(move || (!redirect.is_attached().unwrap_or(true)).then_some(DETACHED))
     }
 
-    /// The claim, if this process holds it.
-    pub(crate) fn claimed(&self) -> Option<&Claim> {
+    /// The location of the count of packets left to the kernel socket, as
+    /// [`Claim::kernel_rx_counter`] tells it; `None` before the claim.
+    #[must_use]
+    pub fn kernel_rx_counter(&self) -> Option<(BorrowedFd<'_>, usize)> {
         match &self.program {
-            Program::Own(program) => program.claim.as_ref(),
-            Program::Broker(..) => None,
+            Program::Own(program) => program.claim.as_ref().map(Claim::kernel_rx_counter),
+            Program::Broker(broker) => {
+                let (map, at) = &broker.kernel_rx_counter;
+                Some((map.as_fd(), *at))
+            }
         }
     }
 
@@ -228,7 +242,7 @@ impl Lease {
     pub(crate) fn counters(&self) -> Result<Option<Counters>, ofi_xdp_bpf::Error> {
         match &self.program {
             Program::Own(program) => program.redirect.counters().map(Some),
-            Program::Broker(_, counters_page) => Ok(counters_page.read()),
+            Program::Broker(broker) => Ok(broker.counters_page.read()),
         }
     }
 }

@@ -15,7 +15,7 @@ use std::sync::atomic::AtomicU64;
 
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
 
-/// A shared, writable mapping.
+/// A shared mapping.
 #[derive(Debug)]
 pub(crate) struct Mapping {
     start: NonNull<u8>,
@@ -26,10 +26,19 @@ pub(crate) struct Mapping {
 unsafe impl Send for Mapping {}
 
 impl Mapping {
+    /// Maps `len` bytes of `fd` from `offset` for reading and writing.
+    pub(crate) fn new(fd: BorrowedFd<'_>, offset: u64, len: usize) -> io::Result<Self> {
+        Self::with(fd, offset, len, ProtFlags::READ | ProtFlags::WRITE)
+    }
+
+    /// Maps the first `len` bytes of `fd` for reading. A store ends the process (SIGSEGV).
+    pub(crate) fn read_only(fd: BorrowedFd<'_>, len: usize) -> io::Result<Self> {
+        Self::with(fd, 0, len, ProtFlags::READ)
+    }
+
     /// Maps `len` bytes of `fd` from `offset`, all pages present. The child of a fork does not have
     /// the mapping: its part of a socket's rings would keep the socket open.
-    pub(crate) fn new(fd: BorrowedFd<'_>, offset: u64, len: usize) -> io::Result<Self> {
-        let access = ProtFlags::READ | ProtFlags::WRITE;
+    fn with(fd: BorrowedFd<'_>, offset: u64, len: usize, access: ProtFlags) -> io::Result<Self> {
         let flags = MapFlags::SHARED | MapFlags::POPULATE;
         // SAFETY: no address is requested, so the kernel chooses a range without other mappings.
         let start = unsafe { mmap(ptr::null_mut(), len, access, flags, fd, offset) }?;

@@ -26,7 +26,7 @@ fn root_memory_of_a_former_socket_is_given_back() {
     let stream = broker.connect();
     let answer = ask(&stream, request(&hosts, None), udp_socket.as_fd());
     assert!(is_granted(&answer), "{}", answer.0.reason);
-    let [socket, memory, _page] = <[OwnedFd; 3]>::try_from(answer.1).unwrap();
+    let [socket, memory, ..] = <[OwnedFd; 4]>::try_from(answer.1).unwrap();
     eventually("the broker asks by one descriptor who has it", || memories(&broker) == 1);
     drop((stream, memory));
     eventually("no process has the memory", || memories(&broker) == 0);

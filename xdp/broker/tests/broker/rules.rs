@@ -34,7 +34,7 @@ fn root_packets_are_steered_only_where_that_is_allowed_and_possible() {
         let answer = ask(&stream, request, udp(&hosts).as_fd());
         assert!(is_granted(&answer), "{answer:?}");
         let (reply, descriptors) = answer;
-        assert_eq!(descriptors.len(), 3);
+        assert_eq!(descriptors.len(), 4);
         assert!(reply.reason.starts_with(reason), "{steering}: {}", reply.reason);
         assert!(records(&broker).is_empty(), "no rule was made");
     }

@@ -195,7 +195,7 @@ fn root_kept_memory_makes_the_last_queue_busy() {
     let stream = broker.connect();
     let answer = ask(&stream, request(&hosts, None), udp_socket.as_fd());
     assert!(is_granted(&answer), "{}", answer.0.reason);
-    let [socket, memory, _page] = <[OwnedFd; 3]>::try_from(answer.1).unwrap();
+    let [socket, memory, ..] = <[OwnedFd; 4]>::try_from(answer.1).unwrap();
     drop((stream, socket));
     let mut reason = String::new();
     eventually("the kernel has torn the socket down", || {

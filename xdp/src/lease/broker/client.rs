@@ -28,7 +28,7 @@ use super::message::{REPLY_BYTES, Reply, Status};
 use crate::clock::now;
 use crate::error::BrokerError;
 use crate::lease::request::SocketRequest;
-use crate::lease::socket_lease::Lease;
+use crate::lease::socket_lease::{BrokerLease, Lease};
 use crate::xsk::socket::{BIND_PAUSE, BIND_TRIES, XskSocket};
 
 /// Time limit for connecting, and for each answer.
@@ -58,13 +58,17 @@ pub(crate) fn ask(
         let (reply, descriptors) = receive(&stream).map_err(absent)?;
         let Reply { status, reason } = reply.ok_or_else(unknown_answer)?;
         match status {
-            Status::Granted { queue, mode, multi_buffer } => {
-                let [socket, memory, counters_page] =
+            Status::Granted { queue, mode, multi_buffer, kernel_rx_at } => {
+                let [socket, memory, counters_page, kernel_rx_map] =
                     descriptors.try_into().map_err(|_| unknown_answer())?;
                 let (layout, descriptors) = (request.layout, (socket, memory));
                 let socket = XskSocket::bound(descriptors, layout, queue, multi_buffer);
                 check_memory(&socket).map_err(absent)?;
-                let broker = (BrokerConnection::new(stream), CountersReader::new(counters_page));
+                let broker = BrokerLease {
+                    connection: BrokerConnection::new(stream),
+                    counters_page: CountersReader::new(counters_page),
+                    kernel_rx_counter: (kernel_rx_map, kernel_rx_at as usize),
+                };
                 return Ok(Lease::brokered(broker, socket, mode, reason));
             }
             Status::Busy if attempt < BIND_TRIES => thread::sleep(BIND_PAUSE),
@@ -158,7 +162,7 @@ fn receive(stream: &UnixStream) -> io::Result<(Option<Reply>, Vec<OwnedFd>)> {
 /// As [`receive`], unless a signal arrives.
 fn receive_once(stream: &UnixStream) -> io::Result<(Option<Reply>, Vec<OwnedFd>)> {
     let mut bytes = [0; REPLY_BYTES];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let mut buffers = [IoSliceMut::new(&mut bytes)];
     let got = recvmsg(stream, &mut buffers, &mut control, RecvFlags::CMSG_CLOEXEC)?;

@@ -15,12 +15,12 @@ use crate::tier::status::XskMode;
 use crate::xsk::umem::Layout;
 
 /// "XDPB", and the version of the messages.
-const MAGIC: u64 = 0x5844_5042_0000_0004;
+const MAGIC: u64 = 0x5844_5042_0000_0005;
 /// Flags of a request: [`SocketRequest::steer`], [`SocketRequest::any_payload`].
 const STEER: u32 = 1;
 const ANY_PAYLOAD: u32 = 2;
 /// Maximum length of a reason, in bytes.
-const TEXT_BYTES: usize = 228;
+const TEXT_BYTES: usize = 224;
 
 /// Bytes of a [`SocketRequest`].
 pub const REQUEST_BYTES: usize = size_of::<RawRequest>();
@@ -54,6 +54,7 @@ struct RawReply {
     text_len: u32,
     text: [u8; TEXT_BYTES],
     multi_buffer: u32,
+    kernel_rx_at: u32,
 }
 
 impl SocketRequest {
@@ -116,6 +117,9 @@ pub enum Status {
         mode: XskMode,
         /// Whether a packet may take several frames.
         multi_buffer: bool,
+        /// Offset in bytes of the count of packets left to the kernel socket
+        /// ([`Lease::kernel_rx_counter`](crate::Lease::kernel_rx_counter)).
+        kernel_rx_at: u32,
     },
     /// All allowed queues are busy. The client may try again.
     Busy,
@@ -143,9 +147,9 @@ impl Reply {
         let mut raw = RawReply::new_zeroed();
         raw.magic = MAGIC;
         raw.status = match self.status {
-            Status::Granted { queue, mode, multi_buffer } => {
+            Status::Granted { queue, mode, multi_buffer, kernel_rx_at } => {
                 (raw.queue, raw.mode) = (queue, mode_number(mode));
-                raw.multi_buffer = multi_buffer.into();
+                (raw.multi_buffer, raw.kernel_rx_at) = (multi_buffer.into(), kernel_rx_at);
                 Self::GRANTED
             }
             Status::Busy => Self::BUSY,
@@ -171,6 +175,7 @@ impl Reply {
                 queue: raw.queue,
                 mode: mode(raw.mode)?,
                 multi_buffer: raw.multi_buffer != 0,
+                kernel_rx_at: raw.kernel_rx_at,
             },
             Self::BUSY => Status::Busy,
             Self::REFUSED => Status::Refused,
@@ -229,7 +234,8 @@ mod tests {
 
     #[test]
     fn replies_come_back_and_long_reasons_are_cut() {
-        let granted = Status::Granted { queue: 3, mode: XskMode::Skb, multi_buffer: true };
+        let (queue, mode) = (3, XskMode::Skb);
+        let granted = Status::Granted { queue, mode, multi_buffer: true, kernel_rx_at: 448 };
         for status in [granted, Status::Busy, Status::Refused] {
             let reply = Reply { status, reason: "user nobody may not".to_owned() };
             assert_eq!(Reply::from_bytes(&reply.to_bytes()), Some(reply));

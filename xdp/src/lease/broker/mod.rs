@@ -10,7 +10,8 @@
 //!     ── request + kernel UDP socket ──▶       user (SO_PEERCRED) allowed by the policy?
 //!                                              socket bound as requested, in this namespace?
 //!     ◀── reply + AF_XDP socket, memory,       bind, attach, claim the socket's port
-//!         counters page ──                     publish the program's counters each second
+//!         counters page, map of the counts     publish the program's counters each second
+//!         of packets left to the kernel ──
 //!     ── (stays open) ──                       closed by either side: the lease ends
 //! ```
 //!
