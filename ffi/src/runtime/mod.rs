@@ -125,7 +125,7 @@ struct State {
     failed: bool,
     /// Sends that the application wants cancelled.
     cancelled: CancelledSends,
-    /// When the port sends what it had no room for, or the kernel has left in its ring.
+    /// When the packets that the last call has left are sent.
     tx_retry: TxRetry,
 }
 
@@ -416,9 +416,13 @@ impl Runtime {
                 Progress::default()
             }
         });
-        // Datagrams have no timer.
-        let waits = engine.with(|engine| engine.datagrams_waiting() > 0);
-        tx_retry.record(now, waits || port.has_untaken());
+        // Packets that were never sent have no timer.
+        let waits = engine.with(|engine| engine.wants_transmit());
+        if waits && progress.transmitted >= budget.tx_packets {
+            tx_retry.at_once(now);
+        } else {
+            tx_retry.record(now, waits || port.has_untaken());
+        }
         progress
     }
 

@@ -89,8 +89,7 @@ impl Runtime {
             self.resume(state, None);
         }
         // A call sends one budget. The thread sends the rest if the application does not come back.
-        let rest = state.engine.with(|engine| engine.wants_transmit()).then_some(Instant::ZERO);
-        if let Some((due, until)) = rest.or_else(|| state.due()).zip(state.thread_until)
+        if let Some((due, until)) = state.due().zip(state.thread_until)
             && due < until
         {
             state.wakers.alarm.set(due);

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The time of the next attempt to send frames that the kernel has left in the ring of an `AF_XDP`
-//! socket, and datagrams for which the port had no room.
+//! The time of the next attempt to send packets that the last call has left: in the engine, and in
+//! the ring of an `AF_XDP` socket.
 //!
-//! In: after each call that moves packets, whether frames or datagrams wait. Out: the time of the
-//! next call, which wakes the kernel again. No descriptor reports room in the device, and datagrams
-//! have no timer. Caller: the runtime, under its lock. Bound: an attempt each [`PAUSE_MIN`] at
-//! first, each [`PAUSE_MAX`] where the device takes nothing for long, as while it is down.
+//! In: after each call that moves packets, whether packets wait, and whether the call has sent as
+//! many as it may. Out: the time of the next call, which wakes the kernel again. No descriptor
+//! reports room in the device, and packets that were never sent have no timer. Caller: the runtime,
+//! under its lock. Bound: an attempt each [`PAUSE_MIN`] at first, each [`PAUSE_MAX`] where the
+//! device takes nothing for long, as while it is down.
 
 use std::time::Duration;
 
@@ -24,7 +25,13 @@ pub(super) struct TxRetry {
 }
 
 impl TxRetry {
-    /// Records at `now` whether frames wait. Calls before the next attempt do not put it off.
+    /// Records at `now` that the call has sent as many packets as it may, and others wait.
+    #[inline]
+    pub(super) fn at_once(&mut self, now: Instant) {
+        self.next = Some((now, Duration::ZERO));
+    }
+
+    /// Records at `now` whether packets wait. Calls before the next attempt do not put it off.
     #[inline]
     pub(super) fn record(&mut self, now: Instant, waits: bool) {
         if !waits {
@@ -36,11 +43,12 @@ impl TxRetry {
 
     #[cold]
     fn attempt_later(&mut self, now: Instant) {
-        let pause = self.next.map_or(PAUSE_MIN, |(_, pause)| (2 * pause).min(PAUSE_MAX));
+        let pause =
+            self.next.map_or(PAUSE_MIN, |(_, pause)| (2 * pause).clamp(PAUSE_MIN, PAUSE_MAX));
         self.next = Some((now.after(pause), pause));
     }
 
-    /// The time of the next attempt, if frames wait.
+    /// The time of the next attempt, if packets wait.
     pub(super) fn at(&self) -> Option<Instant> {
         self.next.map(|(at, _)| at)
     }
@@ -68,5 +76,15 @@ mod tests {
             retry.record(now, false);
             assert_eq!(retry.at(), None);
         }
+    }
+
+    #[test]
+    fn the_rest_of_a_long_burst_is_due_at_once_and_then_after_the_least_pause() {
+        let mut retry = TxRetry::default();
+        let now = Instant::from_nanos(7);
+        retry.at_once(now);
+        assert_eq!(retry.at(), Some(now));
+        retry.record(now, true);
+        assert_eq!(retry.at(), Some(now.after(PAUSE_MIN)));
     }
 }
