@@ -7,8 +7,8 @@
 //! packets that it cannot see or recognise (other interfaces, fragments); for them the socket is
 //! polled by its back-off (`poll_backoff.rs`).
 //!
-//! In: the location of the endpoint's count. Out: whether the count has changed, and how many of the
-//! packets came by another queue. Caller: the hybrid port, in each call. Bound: one page.
+//! In: the location of the endpoint's count. Out: whether the count has changed, and how many of
+//! the packets came by another queue. Caller: the hybrid port, in each call. Bound: one page.
 
 use std::io;
 use std::os::fd::BorrowedFd;
