@@ -29,7 +29,13 @@ pub fn print(text: &str) -> anyhow::Result<()> {
 
 /// Prints a line on standard error. A failure has no other place to be told.
 pub fn complain(line: &str) {
-    let _ = writeln!(io::stderr().lock(), "{line}");
+    let _ = writeln!(io::stderr().lock(), "{}", printable(line));
+}
+
+/// `text` with `?` for what is not printable ASCII. Text of the other host is among it, and on a
+/// terminal it must not be a command.
+fn printable(text: &str) -> String {
+    text.chars().map(|c| if matches!(c, ' '..='~') { c } else { '?' }).collect()
 }
 
 fn write(out: &mut impl Write, text: &str) -> anyhow::Result<()> {
@@ -45,6 +51,12 @@ mod tests {
     use anyhow::Context as _;
 
     use super::*;
+
+    #[test]
+    fn a_message_is_no_command_of_a_terminal() {
+        let hostile = "the server failed: x\nerror: y\u{1b}[1A\u{9b}2K\u{202e}";
+        assert_eq!(printable(hostile), "the server failed: x?error: y?[1A?2K?");
+    }
 
     #[test]
     fn a_reader_that_is_gone_differs_from_a_full_disk() {

@@ -37,6 +37,7 @@ pub(crate) fn filter(mut page: Page) -> Page {
     page.peers.retain_mut(|peer| {
         let Ok(address) = peer.address.parse::<SocketAddr>() else { return false };
         peer.address = address.to_string();
+        peer.congestion_window = peer.congestion_window.max(0.0);
         known.insert(address)
     });
     page.peers.truncate(PEERS_MAX);
@@ -119,6 +120,19 @@ mod tests {
         assert_eq!((&page.drops, &page.verdicts), (&printable, &printable));
         let many = (0..10_000).map(|number| (format!("a{number}"), 1)).collect();
         assert_eq!(filter(Page { counters: many, ..Page::default() }).counters.len(), NAMES_MAX);
+    }
+
+    #[test]
+    fn a_window_is_a_number_of_packets() {
+        for (written, shown) in [(-1e300, 0.0), (f64::NAN, 0.0), (-0.5, 0.0), (12.5, 12.5)] {
+            let peer = PeerLine {
+                address: "198.18.0.2:9".to_owned(),
+                congestion_window: written,
+                ..PeerLine::default()
+            };
+            let page = filter(Page { peers: vec![peer], ..Page::default() });
+            assert_eq!(page.peers[0].congestion_window, shown, "{written}");
+        }
     }
 
     #[test]

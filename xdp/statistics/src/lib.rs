@@ -16,11 +16,12 @@
 //!
 //! In: the provider's figures. Out: the same figures, for `xdp-top` and for readers of JSON.
 //! Callers: the provider, `xdp-top`, tests. Bounds: [`PEERS_MAX`] peers in a page, and
-//! [`BYTES_MAX`] bytes; [`NAMES_MAX`] names for one file.
+//! [`BYTES_MAX`] bytes; [`NAMES_MAX`] names for one file; [`PAGES_MAX`] pages in one reading.
 
 mod filter;
 mod page;
 
+use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
 use std::fs::{self, File, OpenOptions};
 use std::hash::BuildHasher as _;
@@ -30,6 +31,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::fs::{Mode, OFlags};
+use rustix::process::geteuid;
 
 pub use page::{Limits, PEERS_MAX, Page, PeerLine};
 
@@ -42,6 +44,14 @@ const SUFFIX: &str = ".json";
 const DRAFT_SUFFIX: &str = ".draft";
 /// Maximum number of names that are tried for one file. Others know the first one only.
 const NAMES_MAX: u32 = 3;
+/// Maximum number of pages in one reading.
+pub const PAGES_MAX: usize = 512;
+/// Maximum number of files that one reading opens, those of killed processes too.
+const OPENED_MAX: usize = 8 * PAGES_MAX;
+/// Maximum number of files that one reading chooses from.
+const FOUND_MAX: usize = 1 << 16;
+/// Maximum length of the name of a page: the prefix, four numbers, the suffix.
+const NAME_LEN_MAX: usize = 80;
 /// Maximum size of a page that is read: twenty times that of a page with [`PEERS_MAX`] peers.
 pub const BYTES_MAX: u64 = 1 << 20;
 /// Mode of a page: readable by all users, because its figures are no secrets of the application.
@@ -141,29 +151,49 @@ impl Drop for StatsFile {
     }
 }
 
-/// Removes the pages that dead processes of this user have left. Opens every page.
+/// Removes the pages that dead processes of this user have left. Opens every page of the user.
 ///
 /// # Errors
 /// The folder cannot be read.
 pub fn remove_left(folder: &Path) -> io::Result<()> {
-    for (_, path) in pages(folder)? {
+    let user = geteuid().as_raw();
+    for PageFile { path, .. } in pages(folder)?.into_iter().filter(|file| file.owner == user) {
         if open(&path).is_some_and(|page| is_left(&page)) {
-            // Fails for the file of another user.
+            // Another process of the user may do the same.
             let _ = fs::remove_file(path);
         }
     }
     Ok(())
 }
 
-/// The pages of all live processes, in the order of processes and endpoints. Pages of another
-/// format version are skipped.
+/// The pages of live processes, in the order of processes and endpoints; of more than [`PAGES_MAX`]
+/// the first ones of each user. Pages of another format version are skipped.
 ///
 /// # Errors
 /// The folder cannot be read.
 pub fn read_all(folder: &Path) -> io::Result<Vec<Page>> {
     let mut found = pages(folder)?;
     found.sort();
-    Ok(found.into_iter().filter_map(|(_, path)| read(&path)).collect())
+    let read = in_turns(found).into_iter().take(OPENED_MAX).filter_map(|file| {
+        let page = read(&file.path)?;
+        Some((file, page))
+    });
+    let mut read: Vec<_> = read.take(PAGES_MAX).collect();
+    read.sort_by(|(one, _), (other, _)| one.cmp(other));
+    Ok(read.into_iter().map(|(_, page)| page).collect())
+}
+
+/// `files` in an order in which each user has the same number of files in front.
+fn in_turns(files: Vec<PageFile>) -> Vec<PageFile> {
+    let mut counts: HashMap<u32, usize> = HashMap::new();
+    let numbered = files.into_iter().map(|file| {
+        let count = counts.entry(file.owner).or_default();
+        *count += 1;
+        (*count, file)
+    });
+    let mut numbered: Vec<_> = numbered.collect();
+    numbered.sort_by_key(|(number, _)| *number);
+    numbered.into_iter().map(|(_, file)| file).collect()
 }
 
 /// The filtered page at `path`, if it is one and its process lives.
@@ -196,19 +226,31 @@ fn is_left(page: &File) -> bool {
     page.try_lock_shared().is_ok() && page.metadata().is_ok_and(|metadata| metadata.nlink() > 0)
 }
 
-/// Process id and path of each page.
-fn pages(folder: &Path) -> io::Result<Vec<(u32, PathBuf)>> {
+/// A file with the name of a page.
+#[derive(PartialEq, Eq, PartialOrd, Ord, Debug)]
+struct PageFile {
+    /// The process id in its name.
+    pid: u32,
+    path: PathBuf,
+    /// The user that owns it.
+    owner: u32,
+}
+
+/// The files with names of pages.
+fn pages(folder: &Path) -> io::Result<Vec<PageFile>> {
     let entries = fs::read_dir(folder)?.filter_map(Result::ok);
     let found = entries.filter_map(|entry| {
         let name = entry.file_name().into_string().ok()?;
         let numbers = name.strip_prefix(PREFIX)?.strip_suffix(SUFFIX)?;
         let (pid, rest) = numbers.split_once('-')?;
-        if !rest.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-') {
+        let is_number = |byte: u8| byte.is_ascii_digit() || byte == b'-';
+        if name.len() > NAME_LEN_MAX || !rest.bytes().all(is_number) {
             return None;
         }
-        Some((pid.parse().ok()?, entry.path()))
+        let owner = entry.metadata().ok()?.uid();
+        Some(PageFile { pid: pid.parse().ok()?, path: entry.path(), owner })
     });
-    Ok(found.collect())
+    Ok(found.take(FOUND_MAX).collect())
 }
 
 #[cfg(test)]

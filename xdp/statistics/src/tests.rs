@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 
 /// `page` as a reader finds it in the file `name`.
 fn found(name: &str, page: Page) -> Page {
-    let owner = rustix::process::geteuid().as_raw();
+    let owner = geteuid().as_raw();
     Page { owner, file: name.to_owned(), ..page }
 }
 
@@ -143,7 +143,7 @@ fn container(folder: &Path) -> Child {
 
 #[test]
 fn root_containers_have_their_pages_side_by_side() {
-    let unprivileged = !rustix::process::geteuid().is_root();
+    let unprivileged = !geteuid().is_root();
     if unprivileged && std::env::var("OFI_XDP_UNPRIVILEGED").is_ok_and(|v| v == "skip") {
         println!("SKIPPED: needs CAP_SYS_ADMIN");
         return;
@@ -214,5 +214,32 @@ fn a_page_is_filtered_where_it_is_read() {
     let _locked = locked(&folder.join(format!("{name}{SUFFIX}")), &text);
     let page = Page { process: String::from("a?2J?b"), ..page };
     assert_eq!(read_all(&folder).unwrap(), [found(&name, page)]);
+    fs::remove_dir_all(&folder).unwrap();
+}
+
+/// Every user may put files into the folder.
+#[test]
+fn files_of_one_user_leave_room_for_those_of_others() {
+    let file = |owner: u32, pid: u32| PageFile { pid, path: PathBuf::new(), owner };
+    let mut files: Vec<PageFile> = (0..1000).map(|pid| file(65_534, pid)).collect();
+    files.extend([file(0, 2000), file(0, 2001), file(1000, 2002)]);
+    let first: Vec<_> = in_turns(files).into_iter().take(6).collect();
+    let owners: Vec<u32> = first.iter().map(|file| file.owner).collect();
+    assert_eq!(owners, [65_534, 0, 1000, 65_534, 0, 65_534]);
+    assert_eq!(first[3].pid, 1, "in the order of processes");
+}
+
+#[test]
+fn a_reading_has_a_bounded_number_of_pages() {
+    let folder = folder("many");
+    let text = serde_json::to_string(&Page::default()).unwrap();
+    let name = |number: usize| folder.join(format!("ofi-xdp-1-{number}-2.json"));
+    let locks: Vec<File> = (0..=PAGES_MAX).map(|number| locked(&name(number), &text)).collect();
+    let long = format!("ofi-xdp-1-{}.json", "0".repeat(NAME_LEN_MAX));
+    let _lock = locked(&folder.join(long), &text);
+    let pages = read_all(&folder).unwrap();
+    assert_eq!(pages.len(), PAGES_MAX);
+    assert!(pages.iter().all(|page| page.file.len() < NAME_LEN_MAX));
+    drop(locks);
     fs::remove_dir_all(&folder).unwrap();
 }

@@ -69,10 +69,11 @@ impl Families {
         let _ = writeln!(samples, "ofi_xdp_{name}{{{}}} {value}", labels.join(","));
     }
 
-    fn text(&self) -> String {
+    /// All families. Each is dropped once it is written: pages of many endpoints have long ones.
+    fn text(self) -> String {
         let mut text = String::new();
-        for (name, (kind, samples)) in &self.0 {
-            let _ = writeln!(text, "# HELP ofi_xdp_{name} {}", meaning(name));
+        for (name, (kind, samples)) in self.0 {
+            let _ = writeln!(text, "# HELP ofi_xdp_{name} {}", meaning(&name));
             let _ = write!(text, "# TYPE ofi_xdp_{name} {kind}\n{samples}");
         }
         text

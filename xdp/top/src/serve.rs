@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The statistics pages for Prometheus over HTTP/1.1 (RFC 9112).
 //!
-//! In: requests of a TCP port. Out: answers, each with a read of the pages. Caller: `main.rs`. No
-//! client holds another one up for long. Bounds: one connection at a time, [`REQUEST_MAX`] bytes of
-//! a request, [`TIME_MAX`] for it, and as much for its answer.
+//! In: requests of a TCP port. Out: answers, each with a read of the pages. Caller: `main.rs`. A
+//! client without a whole request holds no other one up; one that does not take its answer does so
+//! for [`TIME_MAX`]. Bounds: [`WAITING_MAX`] connections, of which the oldest makes room for a new
+//! one; [`REQUEST_MAX`] bytes of a request, [`TIME_MAX`] for it, and as much for its answer.
 
+use std::collections::VecDeque;
 use std::io::{self, Read as _, Write as _};
 use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
@@ -12,14 +14,17 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 use ofi_xdp_statistics::read_all;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::{clock, prometheus};
 
+/// Maximum number of connections without a whole request.
+const WAITING_MAX: usize = 64;
 /// Maximum size of a request, with its fields.
 const REQUEST_MAX: usize = 8192;
 /// Maximum time of a request, and of an answer.
-const TIME_MAX: Duration = Duration::from_secs(5);
-/// The pause after an accept that failed: descriptors may be short.
+const TIME_MAX: Duration = Duration::from_secs(2);
+/// The pause after an accept or a poll that failed: descriptors may be short.
 const PAUSE: Duration = Duration::from_millis(100);
 /// The only path there is.
 const PATH: &str = "/metrics";
@@ -42,50 +47,122 @@ pub(crate) fn serve(folder: &Path, address: SocketAddr) -> Result<()> {
     let listener =
         TcpListener::bind(address).with_context(|| format!("cannot listen at {address}"))?;
     eprintln!("xdp-top: http://{}{PATH}", listener.local_addr()?);
+    listener.set_nonblocking(true)?;
+    let mut server = Server { listener, waiting: VecDeque::new(), time: TIME_MAX };
     loop {
-        match listener.accept() {
-            // A client that goes away is not a failure.
-            Ok((mut stream, _)) => drop(answer(&mut stream, folder, TIME_MAX)),
-            Err(_) => std::thread::sleep(PAUSE),
+        if server.serve_once(folder).is_err() {
+            std::thread::sleep(PAUSE);
         }
     }
 }
 
-/// Reads a request and answers it, each in `time` at the most.
-fn answer(stream: &mut TcpStream, folder: &Path, time: Duration) -> io::Result<()> {
-    let answer = match request(stream, clock::now() + time) {
-        Ok(head) => Answer::to(&head, folder),
-        Err(error) if error.kind() == io::ErrorKind::InvalidData => {
-            Answer::new("431 Request Header Fields Too Large", "the request is too long\n")
-        }
-        Err(error) => return Err(error),
-    };
-    send(stream, &answer.bytes(), clock::now() + time)?;
-    stream.shutdown(Shutdown::Write)
+/// The listener, and the connections that have no whole request, the oldest first.
+#[derive(Debug)]
+struct Server {
+    listener: TcpListener,
+    waiting: VecDeque<Request>,
+    /// The time of a request, and of an answer.
+    time: Duration,
 }
 
-/// The head of a request. A body is of no interest: no method here has one.
-fn request(stream: &mut TcpStream, until: Instant) -> io::Result<Vec<u8>> {
-    let mut bytes = vec![0; REQUEST_MAX];
-    let mut len = 0;
-    // bound: the size of the request, or its time
-    while len < REQUEST_MAX {
-        stream.set_read_timeout(Some(left(until)?))?;
-        let more = match stream.read(&mut bytes[len..]) {
-            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-            Ok(more) => more,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+impl Server {
+    /// Waits for connections and requests, and answers those that are whole.
+    fn serve_once(&mut self, folder: &Path) -> io::Result<()> {
+        let until = self.waiting.front().map(|oldest| oldest.until);
+        let timeout = until.map(|until| until.saturating_duration_since(clock::now()));
+        let timeout = timeout.map(Timespec::try_from).transpose().map_err(io::Error::other)?;
+        let sources = self.waiting.iter().map(|request| &request.stream);
+        let mut sources: Vec<_> = sources.map(|it| PollFd::new(it, PollFlags::IN)).collect();
+        sources.push(PollFd::new(&self.listener, PollFlags::IN));
+        match poll(&mut sources, timeout.as_ref()) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let ready: Vec<bool> = sources.iter().map(|source| !source.revents().is_empty()).collect();
+        let now = clock::now();
+        for (mut request, is_ready) in std::mem::take(&mut self.waiting).into_iter().zip(&ready) {
+            match if *is_ready { request.read() } else { Ok(None) } {
+                // A client that goes away is not a failure.
+                Ok(Some(head)) => drop(answer(&mut request.stream, &head, folder, self.time)),
+                Ok(None) if now < request.until => self.waiting.push_back(request),
+                Ok(None) | Err(_) => {}
+            }
+        }
+        if ready.last() == Some(&true) { self.accept() } else { Ok(()) }
+    }
+
+    /// Accepts one connection.
+    fn accept(&mut self) -> io::Result<()> {
+        let stream = match self.listener.accept() {
+            Ok((stream, _)) => stream,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
             Err(error) => return Err(error),
         };
-        // The end may have arrived in two parts.
-        let from = len.saturating_sub(3);
-        len += more;
-        if bytes[from..len].windows(4).any(|window| window == b"\r\n\r\n") {
-            bytes.truncate(len);
-            return Ok(bytes);
+        stream.set_nonblocking(true)?;
+        if self.waiting.len() >= WAITING_MAX {
+            self.waiting.pop_front();
         }
+        let until = clock::now() + self.time;
+        self.waiting.push_back(Request { stream, bytes: Vec::new(), until });
+        Ok(())
     }
-    Err(io::ErrorKind::InvalidData.into())
+}
+
+/// A connection, and what it has sent.
+#[derive(Debug)]
+struct Request {
+    stream: TcpStream,
+    bytes: Vec<u8>,
+    /// The end of its time.
+    until: Instant,
+}
+
+impl Request {
+    /// Reads what has arrived; the head of the request, once it is whole. A body is of no interest:
+    /// no method here has one.
+    fn read(&mut self) -> io::Result<Option<Head>> {
+        let mut more = [0; REQUEST_MAX];
+        let room = REQUEST_MAX - self.bytes.len();
+        let more = match self.stream.read(&mut more[..room]) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(len) => &more[..len],
+            Err(error) => match error.kind() {
+                io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock => return Ok(None),
+                _ => return Err(error),
+            },
+        };
+        // The end may have arrived in two parts.
+        let from = self.bytes.len().saturating_sub(3);
+        self.bytes.extend_from_slice(more);
+        if self.bytes[from..].windows(4).any(|window| window == b"\r\n\r\n") {
+            return Ok(Some(Head::Whole(std::mem::take(&mut self.bytes))));
+        }
+        Ok((self.bytes.len() == REQUEST_MAX).then_some(Head::TooLong))
+    }
+}
+
+/// The head of a request.
+#[derive(Debug)]
+enum Head {
+    Whole(Vec<u8>),
+    TooLong,
+}
+
+/// Answers a request in `time` at the most.
+fn answer(stream: &mut TcpStream, head: &Head, folder: &Path, time: Duration) -> io::Result<()> {
+    let answer = match head {
+        Head::Whole(head) => Answer::to(head, folder),
+        Head::TooLong => {
+            Answer::new("431 Request Header Fields Too Large", "the request is too long\n")
+        }
+    };
+    stream.set_nonblocking(false)?;
+    let until = clock::now() + time;
+    send(stream, answer.head().as_bytes(), until)?;
+    if !answer.head_only {
+        send(stream, answer.body.as_bytes(), until)?;
+    }
+    stream.shutdown(Shutdown::Write)
 }
 
 /// Sends all of `bytes`.
@@ -149,16 +226,15 @@ impl Answer {
         Self { head_only: method == "HEAD", ..answer }
     }
 
-    fn bytes(&self) -> Vec<u8> {
+    /// Status and fields.
+    fn head(&self) -> String {
         let Self { status, body, .. } = self;
         let allowed = if status.starts_with("405") { "Allow: GET, HEAD\r\n" } else { "" };
         let length = body.len();
-        let head = format!(
+        format!(
             "HTTP/1.1 {status}\r\nContent-Type: {TEXT}\r\nContent-Length: {length}\r\n\
              {allowed}Connection: close\r\n\r\n"
-        );
-        let body = if self.head_only { "" } else { body };
-        (head + body).into_bytes()
+        )
     }
 }
 

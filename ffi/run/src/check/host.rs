@@ -5,10 +5,12 @@
 //! Bound: three files, one connection.
 
 use std::fs;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::os::unix::fs::MetadataExt as _;
-use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::time::Duration;
+
+use socket2::{Domain, SockAddr, Socket, Type};
 
 use super::finding::Finding;
 
@@ -32,6 +34,9 @@ const KERNEL_FRAMES: (u32, u32) = (6, 6);
 /// The broker's socket where `FI_XDP_BROKER` names no other.
 const BROKER: &str = "/run/xdp-broker/socket";
 const ENABLE_BROKER: &str = "sudo systemctl enable --now xdp-broker.socket";
+
+/// Time limit for a connection to the broker.
+const CONNECT_MAX: Duration = Duration::from_secs(2);
 
 /// The broker, as a client sees it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -187,11 +192,22 @@ fn broker_state(path: &str) -> BrokerState {
     if path == "none" {
         return BrokerState::Off;
     }
-    match UnixStream::connect(path) {
-        Ok(_) => BrokerState::Reachable,
+    match connect(path) {
+        Ok(()) => BrokerState::Reachable,
+        Err(error) if error.kind() == ErrorKind::WouldBlock => {
+            BrokerState::Broken("it accepts no connection".to_owned())
+        }
         Err(error) if error.kind() == ErrorKind::NotFound => BrokerState::Absent,
         Err(error) => BrokerState::Broken(error.to_string()),
     }
+}
+
+/// Connects to the socket at `path`, in [`CONNECT_MAX`]: the time limit for sending is that for a
+/// place in the listener's queue, too (unix(7), `SO_SNDTIMEO`).
+fn connect(path: &str) -> io::Result<()> {
+    let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+    socket.set_write_timeout(Some(CONNECT_MAX))?;
+    socket.connect(&SockAddr::unix(path)?)
 }
 
 /// The effective capabilities in `/proc/self/status` (proc(5)).

@@ -3,37 +3,54 @@
 
 use super::*;
 
-/// The answer to `request` of an empty folder, with `time` for it.
-fn exchange(request: &[u8], time: Duration) -> (String, io::Result<()>) {
+/// A server of an empty folder, with `time` for each request, and its address.
+fn server(time: Duration) -> (Server, SocketAddr) {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let address = listener.local_addr().unwrap();
+    (Server { listener, waiting: VecDeque::new(), time }, address)
+}
+
+/// The answer of `server` to `request`.
+fn exchange_with(server: &mut Server, address: SocketAddr, request: &[u8]) -> String {
     let folder = std::env::temp_dir().join(format!("xdp-top-serve-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-    let (mut stream, _) = listener.accept().unwrap();
-    let served = std::thread::spawn(move || answer(&mut stream, &folder, time));
+    let mut client = TcpStream::connect(address).unwrap();
     client.write_all(request).unwrap();
-    let mut text = String::new();
-    let _ = client.read_to_string(&mut text);
-    (text, served.join().unwrap())
+    let client = std::thread::spawn(move || {
+        let mut text = String::new();
+        let _ = client.read_to_string(&mut text);
+        // The server may sleep: its next connection wakes it.
+        (text, TcpStream::connect(address).unwrap())
+    });
+    // bound: the time of the request
+    while !client.is_finished() {
+        server.serve_once(&folder).unwrap();
+    }
+    client.join().unwrap().0
+}
+
+/// The answer of a new server.
+fn exchange(request: &[u8], time: Duration) -> String {
+    let (mut server, address) = server(time);
+    exchange_with(&mut server, address, request)
 }
 
 /// The first line of the answer to a request line.
 fn status(line: &str) -> String {
-    let (text, result) = exchange(format!("{line}\r\nHost: x\r\n\r\n").as_bytes(), TIME_MAX);
-    result.unwrap();
+    let text = exchange(format!("{line}\r\nHost: x\r\n\r\n").as_bytes(), TIME_MAX);
     text.lines().next().unwrap().to_owned()
 }
 
 #[test]
 fn metrics_are_served() {
-    let (text, result) = exchange(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n", TIME_MAX);
-    result.unwrap();
+    let text = exchange(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n", TIME_MAX);
     assert!(text.starts_with("HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4"));
     assert!(text.contains("\r\nConnection: close\r\n"), "{text}");
     let (head, body) = text.split_once("\r\n\r\n").unwrap();
     assert!(head.contains(&format!("Content-Length: {}", body.len())), "{text}");
     assert_eq!(status("GET /metrics?debug=1 HTTP/1.0"), "HTTP/1.1 200 OK");
-    let (text, _) = exchange(b"HEAD /metrics HTTP/1.1\r\n\r\n", TIME_MAX);
+    let text = exchange(b"HEAD /metrics HTTP/1.1\r\n\r\n", TIME_MAX);
     assert!(text.starts_with("HTTP/1.1 200 OK") && text.ends_with("\r\n\r\n"), "{text}");
 }
 
@@ -45,18 +62,32 @@ fn other_requests_are_refused() {
     for line in ["GET /metrics", "GET /metrics HTTP/2", "", "\u{0}\u{1b}", "a b c d"] {
         assert_eq!(status(line), "HTTP/1.1 400 Bad Request", "{line:?}");
     }
-    let (text, _) = exchange(b"GET \xff HTTP/1.1\r\n\r\n", TIME_MAX);
+    let text = exchange(b"GET \xff HTTP/1.1\r\n\r\n", TIME_MAX);
     assert!(text.starts_with("HTTP/1.1 400"), "{text}");
 }
 
 #[test]
 fn a_long_request_is_refused_and_a_slow_one_ends() {
     let long = [b"GET /metrics HTTP/1.1\r\nX: ".as_slice(), &[b'x'; REQUEST_MAX]].concat();
-    let (text, result) = exchange(&long[..REQUEST_MAX], TIME_MAX);
-    result.unwrap();
+    let text = exchange(&long[..REQUEST_MAX], TIME_MAX);
     assert!(text.starts_with("HTTP/1.1 431"), "{text}");
-    let (text, result) = exchange(b"GET /metrics HTTP/1.1\r\n", Duration::from_millis(50));
-    assert_eq!((text.as_str(), result.is_err()), ("", true));
+    let text = exchange(b"GET /metrics HTTP/1.1\r\n", Duration::from_millis(50));
+    assert_eq!(text, "");
+}
+
+#[test]
+fn idle_connections_hold_no_request_up() {
+    let (mut server, address) = server(Duration::from_secs(3600));
+    let folder = std::env::temp_dir();
+    let mut idle = Vec::new();
+    for _ in 0..2 * WAITING_MAX {
+        idle.push(TcpStream::connect(address).unwrap());
+        server.serve_once(&folder).unwrap();
+    }
+    assert_eq!(server.waiting.len(), WAITING_MAX);
+    let text = exchange_with(&mut server, address, b"GET / HTTP/1.1\r\n\r\n");
+    assert!(text.starts_with("HTTP/1.1 404"), "{text}");
+    assert!(server.waiting.len() >= WAITING_MAX - 1, "the others wait on");
 }
 
 #[test]

@@ -78,7 +78,12 @@ fn the_brokers_socket_is_tried() {
     let path = std::env::temp_dir().join(format!("xdp-run-broker-{}", std::process::id()));
     let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
     assert_eq!(broker_state(path.to_str().unwrap()), BrokerState::Reachable);
-    drop(listener);
+    // Its queue takes no more; that of the standard library's listener has 128 places.
+    let socket = Socket::from(listener);
+    socket.listen(0).unwrap();
+    let full = BrokerState::Broken("it accepts no connection".to_owned());
+    assert_eq!(broker_state(path.to_str().unwrap()), full);
+    drop(socket);
     assert!(matches!(broker_state(path.to_str().unwrap()), BrokerState::Broken(_)));
     fs::remove_file(path).unwrap();
 }

@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use ofi_xdp_perf::report::{Datagrams, PerfReport};
 use ofi_xdp_statistics::{FOLDER, Page, PeerLine, read_all};
+use rustix::process::geteuid;
 
 use crate::check::bounded;
 use crate::cli::ProviderName;
@@ -129,11 +130,14 @@ fn message(errors: &str) -> String {
 fn page(pid: u32) -> Option<PathState> {
     let pages = read_all(Path::new(FOLDER)).ok()?;
     let namespace = fs::metadata("/proc/self/ns/pid").map_or(0, |metadata| metadata.ino());
-    let is_ours = |page: &&Page| {
-        page.file.starts_with(&format!("ofi-xdp-{pid}-"))
-            && page.file.ends_with(&format!("-{namespace}"))
-    };
-    pages.iter().find(is_ours).and_then(path_state)
+    pages.iter().find(|page| is_of(page, pid, namespace)).and_then(path_state)
+}
+
+/// Whether process `pid` of this user has written `page`. Every user may give a file its name.
+fn is_of(page: &Page, pid: u32, namespace: u64) -> bool {
+    page.owner == geteuid().as_raw()
+        && page.file.starts_with(&format!("ofi-xdp-{pid}-"))
+        && page.file.ends_with(&format!("-{namespace}"))
 }
 
 fn path_state(page: &Page) -> Option<PathState> {
@@ -170,6 +174,16 @@ mod tests {
             peers: vec![PeerLine::default(), peer],
             ..Page::default()
         }
+    }
+
+    #[test]
+    fn a_page_of_another_user_is_not_the_own_one() {
+        let file = || "ofi-xdp-7-0-9".to_owned();
+        let own = Page { file: file(), owner: geteuid().as_raw(), ..Page::default() };
+        assert!(is_of(&own, 7, 9));
+        assert!(!is_of(&own, 7, 8) && !is_of(&own, 8, 9));
+        let forged = Page { owner: own.owner + 1, ..own };
+        assert!(!is_of(&forged, 7, 9));
     }
 
     #[test]
