@@ -48,7 +48,7 @@ pub(crate) fn serve(folder: &Path, address: SocketAddr) -> Result<()> {
         TcpListener::bind(address).with_context(|| format!("cannot listen at {address}"))?;
     eprintln!("xdp-top: http://{}{PATH}", listener.local_addr()?);
     listener.set_nonblocking(true)?;
-    let mut server = Server { listener, waiting: VecDeque::new(), time: TIME_MAX };
+    let mut server = ScrapeServer { listener, waiting: VecDeque::new(), time: TIME_MAX };
     loop {
         if server.serve_once(folder).is_err() {
             std::thread::sleep(PAUSE);
@@ -58,14 +58,14 @@ pub(crate) fn serve(folder: &Path, address: SocketAddr) -> Result<()> {
 
 /// The listener, and the connections that have no whole request, the oldest first.
 #[derive(Debug)]
-struct Server {
+struct ScrapeServer {
     listener: TcpListener,
-    waiting: VecDeque<Request>,
+    waiting: VecDeque<ScrapeRequest>,
     /// The time of a request, and of an answer.
     time: Duration,
 }
 
-impl Server {
+impl ScrapeServer {
     /// Waits for connections and requests, and answers those that are whole.
     fn serve_once(&mut self, folder: &Path) -> io::Result<()> {
         let until = self.waiting.front().map(|oldest| oldest.until);
@@ -103,21 +103,21 @@ impl Server {
             self.waiting.pop_front();
         }
         let until = clock::now() + self.time;
-        self.waiting.push_back(Request { stream, bytes: Vec::new(), until });
+        self.waiting.push_back(ScrapeRequest { stream, bytes: Vec::new(), until });
         Ok(())
     }
 }
 
 /// A connection, and what it has sent.
 #[derive(Debug)]
-struct Request {
+struct ScrapeRequest {
     stream: TcpStream,
     bytes: Vec<u8>,
     /// The end of its time.
     until: Instant,
 }
 
-impl Request {
+impl ScrapeRequest {
     /// Reads what has arrived; the head of the request, once it is whole. A body is of no interest:
     /// no method here has one.
     fn read(&mut self) -> io::Result<Option<Head>> {

@@ -2,32 +2,38 @@
 //! Requests over loopback: usual, malformed, too long, too slow.
 
 use super::*;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A server of an empty folder, with `time` for each request, and its address.
-fn server(time: Duration) -> (Server, SocketAddr) {
+fn server(time: Duration) -> (ScrapeServer, SocketAddr) {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     listener.set_nonblocking(true).unwrap();
     let address = listener.local_addr().unwrap();
-    (Server { listener, waiting: VecDeque::new(), time }, address)
+    (ScrapeServer { listener, waiting: VecDeque::new(), time }, address)
 }
 
 /// The answer of `server` to `request`.
-fn exchange_with(server: &mut Server, address: SocketAddr, request: &[u8]) -> String {
+fn exchange_with(server: &mut ScrapeServer, address: SocketAddr, request: &[u8]) -> String {
     let folder = std::env::temp_dir().join(format!("xdp-top-serve-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let mut client = TcpStream::connect(address).unwrap();
     client.write_all(request).unwrap();
-    let client = std::thread::spawn(move || {
-        let mut text = String::new();
-        let _ = client.read_to_string(&mut text);
-        // The server may sleep: its next connection wakes it.
-        (text, TcpStream::connect(address).unwrap())
-    });
-    // bound: the time of the request
-    while !client.is_finished() {
-        server.serve_once(&folder).unwrap();
-    }
-    client.join().unwrap().0
+    let has_ended = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let client = scope.spawn(|| {
+            let mut text = String::new();
+            let _ = client.read_to_string(&mut text);
+            has_ended.store(true, Ordering::Release);
+            // The server may sleep: its next connection wakes it.
+            TcpStream::connect(address).unwrap();
+            text
+        });
+        // bound: the time of the request
+        while !has_ended.load(Ordering::Acquire) {
+            server.serve_once(&folder).unwrap();
+        }
+        client.join().unwrap()
+    })
 }
 
 /// The answer of a new server.

@@ -12,9 +12,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use nix::unistd::geteuid;
 use ofi_xdp_perf::report::{Datagrams, PerfReport};
 use ofi_xdp_statistics::{FOLDER, Page, PeerLine, read_all};
-use rustix::process::geteuid;
 
 use crate::check::bounded;
 use crate::cli::ProviderName;
