@@ -87,12 +87,11 @@ fn named_for(offers: &[Offer], program: &str, ours: &Path) -> Vec<Offer> {
 
 /// Whether an offer is of the tier. Every interface has kernel sockets.
 fn satisfies(offer: &Offer, wanted: WantedTier) -> bool {
-    let tier = offer.value("tier");
     match wanted {
         WantedTier::Auto => true,
-        WantedTier::Udp => tier.is_some(),
-        WantedTier::AfXdp => tier == Some("af_xdp"),
-        WantedTier::Passthrough => tier.is_none(),
+        WantedTier::Udp => !offer.is_passthrough(),
+        WantedTier::AfXdp => offer.value("tier") == Some("af_xdp"),
+        WantedTier::Passthrough => offer.is_passthrough(),
     }
 }
 
@@ -132,6 +131,9 @@ mod tests {
             satisfies(&hardware, WantedTier::Passthrough)
                 && !satisfies(&xdp, WantedTier::Passthrough)
         );
-        assert_eq!((xdp.tier(), hardware.tier()), ("af_xdp, copy".into(), "passthrough".into()));
+        let bare = offer("lo", &[]);
+        assert!(satisfies(&bare, WantedTier::Udp) && !satisfies(&bare, WantedTier::Passthrough));
+        let tiers = [&xdp, &hardware, &bare].map(Offer::tier);
+        assert_eq!(tiers, ["af_xdp, copy", "passthrough", "unknown"]);
     }
 }

@@ -29,34 +29,61 @@ impl Offer {
         self.lines.iter().find_map(|line| line.strip_prefix(key)?.strip_prefix(": "))
     }
 
+    /// Whether it is that of a hardware provider.
+    pub(crate) fn is_passthrough(&self) -> bool {
+        is_passthrough(&self.domain)
+    }
+
     /// The tier, with the mode.
     pub(crate) fn tier(&self) -> String {
         match (self.value("tier"), self.value("mode")) {
             (Some(tier), Some(mode)) => format!("{tier}, {mode}"),
             (Some(tier), None) => tier.to_owned(),
-            (None, _) => "passthrough".to_owned(),
+            (None, _) if self.is_passthrough() => "passthrough".to_owned(),
+            (None, _) => "unknown".to_owned(),
         }
     }
 }
 
 /// The offers of the provider `name` in the environment of this process.
 pub(crate) fn here(name: &str) -> Result<Vec<Offer>> {
+    let mut offers = asked(name, None)?;
+    for offer in &mut offers {
+        // The offers of the best kind of interface alone have the lines, unless another is named.
+        if offer.lines.is_empty() && !offer.is_passthrough() {
+            let of_one = asked(name, Some(&offer.domain))?;
+            let with_lines = of_one.into_iter().find(|one| !one.lines.is_empty());
+            offer.lines = with_lines.map_or_else(Vec::new, |one| one.lines);
+        }
+    }
+    // Those of libfabric's own `tcp` have none.
+    offers.retain(|offer| name == "xdp" || !offer.lines.is_empty());
+    Ok(offers)
+}
+
+/// The offers of the provider `name`, of one domain or of all.
+fn asked(name: &str, domain: Option<&str>) -> Result<Vec<Offer>> {
     let hints = Info::empty();
     hints.set_provider_name(name);
+    if let Some(domain) = domain {
+        hints.set_domain_name(domain);
+    }
+    let is_its = |info: &&Info| info.provider_name() == name;
     match getinfo(abi::VERSION, None, None, 0, Some(&hints)) {
-        Ok(offers) => Ok(offers.iter().filter(|one| is_ours(one, name)).map(offer).collect()),
+        Ok(offers) => Ok(offers.iter().filter(is_its).map(offer).collect()),
         Err(error) if error.0 == abi::FI_ENODATA => Ok(Vec::new()),
         Err(error) => Err(error).context("fi_getinfo"),
     }
 }
 
-/// Whether an offer is of this provider: libfabric's own `tcp` has no line about tiers.
-fn is_ours(info: &Info, name: &str) -> bool {
-    info.provider_name() == name && (name == "xdp" || !lines(info).is_empty())
-}
-
 fn offer(info: &Info) -> Offer {
     Offer { domain: info.domain_name(), lines: lines(info) }
+}
+
+/// Whether `domain` is that of a hardware provider: the name of the provider is in front of a
+/// colon, which no name of an interface has (`dev_valid_name`, net/core/dev.c).
+fn is_passthrough(domain: &str) -> bool {
+    domain.contains(':')
 }
 
 /// The lines below the heading `xdp:` of an offer's text.

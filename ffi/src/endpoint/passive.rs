@@ -5,8 +5,12 @@
 //! request; its answer is the application's. Bound: [`BACKLOG`] requests without an answer, or as
 //! many as the application sets; the rest is asked to try again.
 
+use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use ofi_xdp_core::Instant;
 
 use super::connection::EventOrigin;
 use crate::getinfo::interface::Interface;
@@ -18,8 +22,14 @@ use crate::objects::eq::{ArrivedRequest, Eq};
 use crate::objects::fabric::Fabric;
 use crate::objects::object_ops::{BindTarget, ObjectOps};
 use crate::sys::abi;
+use crate::sys::clock::now;
 use crate::sys::errno::Error;
 use crate::sys::owned_info::OwnedInfo;
+
+/// How long the names at a local address are taken for the present ones.
+const NAMES_AGE: Duration = Duration::from_secs(5);
+/// Maximum number of local addresses with known names.
+const ADDRESSES_MAX: usize = 64;
 
 /// Requests without an answer, unless the application sets another number (`FI_BACKLOG`).
 pub(crate) const BACKLOG: u32 = 1024;
@@ -45,6 +55,29 @@ pub(crate) struct PassiveEndpoint {
     /// An address of the family that it listens on.
     ip: IpAddr,
     state: Mutex<State>,
+    names: Mutex<NamesCache>,
+}
+
+/// The names of the fabric and of the domain at a local address; `None` where no interface has it.
+type Names = Option<(String, String)>;
+
+/// The names at the addresses that the last requests were for, and the time until which they hold.
+/// They come from a listing of all interfaces, which takes milliseconds where there are hundreds.
+#[derive(Debug, Default)]
+struct NamesCache {
+    by_address: HashMap<IpAddr, Names>,
+    until: Instant,
+}
+
+impl NamesCache {
+    /// The names at `local` at `now`; those that `look_up` finds, unless they are known.
+    fn get(&mut self, local: IpAddr, now: Instant, look_up: impl FnOnce() -> Names) -> Names {
+        if now >= self.until || self.by_address.len() >= ADDRESSES_MAX {
+            self.by_address.clear();
+            self.until = now.after(NAMES_AGE);
+        }
+        self.by_address.entry(local).or_insert_with(look_up).clone()
+    }
 }
 
 impl State {
@@ -91,6 +124,7 @@ impl PassiveEndpoint {
                 backlog: BACKLOG,
                 listening: false,
             }),
+            names: Mutex::default(),
         });
         if let Some(source) = request.source {
             passive.set_name(source)?;
@@ -202,15 +236,19 @@ impl PassiveEndpoint {
     /// The names of the fabric and of the domain at a local address; `None`: those of the template.
     /// They stay, too, where no interface that is up has the address: it may have been removed, and
     /// the kernel still receives by one without a carrier.
-    fn names_at(&self, local: IpAddr) -> Option<(String, String)> {
+    fn names_at(&self, local: IpAddr) -> Names {
         if local == self.ip {
             return None;
         }
-        let interface = Interface::with_address(local).ok().flatten();
-        if interface.is_none() {
-            log::info!(target: "ep_ctrl", "no interface that is up has the address {local}");
-        }
-        interface.map(|it| (it.network(), it.nic.name))
+        let look_up = || {
+            let interface = Interface::with_address(local).ok().flatten();
+            if interface.is_none() {
+                log::info!(target: "ep_ctrl", "no interface that is up has the address {local}");
+            }
+            interface.map(|it| (it.network(), it.nic.name))
+        };
+        let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        names.get(local, now(), look_up)
     }
 
     // A panic while the lock is held leaves a state that is sound.
@@ -259,5 +297,33 @@ impl ObjectOps for PassiveEndpoint {
             self.fabric.connection_manager()?.close(socket);
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::Ipv4Addr;
+
+    #[test]
+    fn the_names_at_an_address_are_looked_up_once_in_a_while() {
+        let mut names = NamesCache::default();
+        let mut looked_up = 0;
+        let mut ask = |number: u32, time| {
+            let local = Ipv4Addr::from_bits(number).into();
+            let found = names.get(local, time, || {
+                looked_up += 1;
+                Some((number.to_string(), "eth0".to_owned()))
+            });
+            assert_eq!(found, Some((number.to_string(), "eth0".to_owned())));
+            looked_up
+        };
+        let start = Instant::from_nanos(1 << 40);
+        assert_eq!([0; 100].map(|_| ask(1, start)).last(), Some(&1));
+        assert_eq!(ask(2, start), 2);
+        assert_eq!(ask(1, start.after(NAMES_AGE)), 3, "the address may have another interface");
+        let many = u32::try_from(ADDRESSES_MAX).unwrap() + 2;
+        assert_eq!((2..=many).map(|number| ask(number, start.after(NAMES_AGE))).last(), Some(68));
+        assert!(names.by_address.len() <= ADDRESSES_MAX);
     }
 }

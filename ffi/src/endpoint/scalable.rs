@@ -149,8 +149,24 @@ impl ScalableEndpoint {
         if slot.opened.strong_count() > 0 {
             return Err(Error::Busy);
         }
+        let local = self.address_of(side, index);
         drop(slot.reserved.take());
-        let port = open_port(&self.domain, self.address_of(side, index), false)?;
+        // A call that fails gives the port to no other program.
+        let opened = self.open_at(side, local, (caps, tx, rx)).inspect_err(|_| {
+            slot.reserved = (local.port() != 0).then(|| reserve(local).ok()).flatten();
+        })?;
+        slot.opened = Arc::downgrade(&opened);
+        Ok(opened)
+    }
+
+    /// Opens a context at `local`.
+    fn open_at(
+        self: &Arc<Self>,
+        side: Side,
+        local: SocketAddr,
+        (caps, tx, rx): (u64, abi::fi_tx_attr, abi::fi_rx_attr),
+    ) -> Result<Arc<Endpoint>, Error> {
+        let port = open_port(&self.domain, local, false)?;
         let vector = Arc::clone(&self.vector);
         let place = ContextPlace { _of: Arc::clone(self) as _, name: self.name, vector, side };
         let request = InfoRequest { caps, tx: Some(tx), rx: Some(rx), ..InfoRequest::default() };
@@ -162,9 +178,7 @@ impl ScalableEndpoint {
             place: Some(place),
             caps,
         };
-        let context = Endpoint::assemble(&self.domain, &request, opening)?;
-        slot.opened = Arc::downgrade(&context);
-        Ok(context)
+        Endpoint::assemble(&self.domain, &request, opening)
     }
 
     /// The address of a context; a transmit context has any port.
