@@ -2,7 +2,7 @@
 //! A thread of the C library. The standard library's own takes memory past the allocator of this
 //! library, and ends the process where that is refused.
 //!
-//! In: a name and a body. Out: a [`Thread`]. Callers: `port/recovery.rs`, `port/question.rs`, the
+//! In: a name and a body. Out: a [`Thread`]. Callers: `port/recovery.rs`, `host/question.rs`, the
 //! provider.
 //! Bound: one `pthread`.
 #![allow(unsafe_code)]

@@ -16,7 +16,7 @@ use common::{
 };
 use ofi_xdp_bpf::{AttachMode, EndpointAddress, Redirect};
 use ofi_xdp_core::Port;
-use ofi_xdp_datapath::{HybridPort, Mode, Tier, XskMode};
+use ofi_xdp_datapath::{HybridPort, Mode, PortConfig, Tier, XskMode};
 use socket2::{Domain, Socket, Type};
 
 /// The address family (linux/socket.h).
@@ -165,6 +165,34 @@ fn root_an_address_may_leave_the_interface_and_come_back() {
     let why = &client.status().why_not_better;
     assert!(why.contains("its address has left the interface"), "{why}");
     change("add", V4[0]);
+    under_traffic(&mut client, &mut server, || {}, lost_and_back);
+}
+
+/// The host announces a route to the address, and has it on no link.
+#[test]
+fn root_an_address_may_leave_the_loopback_interface_and_come_back() {
+    if skipped() {
+        return;
+    }
+    let own = "198.18.5.1";
+    let hosts = Hosts::new();
+    let change = |verb: &str| {
+        run(&format!("ip -n {} addr {verb} {own}/32 dev lo", hosts.names[0]));
+    };
+    change("add");
+    run(&format!("ip -n {} route add {own}/32 via {}", hosts.names[1], V4[0]));
+    let config = PortConfig { interface: Some(INTERFACE.to_owned()), ..config(own, Mode::Skb) };
+    let mut client = hosts.on(0, || HybridPort::open(&config).unwrap());
+    assert!(has_xdp(&client), "{}", client.status());
+    let mut server = hosts.open(1, V4[1], Mode::Skb);
+    learn_hops(&mut client, &mut server);
+    change("del");
+    eventually("the loss is noticed", || {
+        client.poll_all_sources();
+        client.receive(now(), 64, &mut |_| {}).unwrap();
+        !has_xdp(&client)
+    });
+    change("add");
     under_traffic(&mut client, &mut server, || {}, lost_and_back);
 }
 

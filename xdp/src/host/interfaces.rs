@@ -236,7 +236,7 @@ fn interface_address(message: &AddressMessage) -> Option<InterfaceAddress> {
 }
 
 /// This host's address in `message`.
-fn local_ip(message: &AddressMessage) -> Option<IpAddr> {
+pub(crate) fn local_ip(message: &AddressMessage) -> Option<IpAddr> {
     // On a point-to-point link `Address` is the other end, and `Local` is this host (rtnetlink(7)).
     let local = message.attributes.iter().find_map(|attribute| match attribute {
         AddressAttribute::Local(ip) => Some(*ip),

@@ -2,7 +2,8 @@
 //! The host's network: interfaces, drivers, routes, neighbours, namespaces and capabilities.
 //!
 //! In: questions about the host. Out: the kernel's answers as typed values. Callers: the ports,
-//! when they open; the data path calls the route table alone. Bounds: those of the files.
+//! when they open; the data path calls the route table, and asks by threads (`question.rs`). Bounds:
+//! those of the files.
 
 pub(crate) mod card_hash;
 pub(crate) mod features;
@@ -11,4 +12,5 @@ pub(crate) mod memory;
 pub(crate) mod netlink;
 pub(crate) mod netns;
 pub(crate) mod privilege;
+pub(crate) mod question;
 pub(crate) mod route;

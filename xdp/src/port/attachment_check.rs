@@ -9,9 +9,9 @@
 
 use ofi_xdp_core::Instant;
 
-use super::question::Question;
 use crate::af_xdp::kernel_hint::KernelRxHint;
 use crate::af_xdp::port::XskPort;
+use crate::host::question::Question;
 
 /// Pause between two questions (250 ms).
 const PAUSE_NANOS: u64 = 250_000_000;

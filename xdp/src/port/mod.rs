@@ -16,7 +16,6 @@
 //! | `hybrid/failover.rs` | the loss of the `AF_XDP` half, and its return |
 //! | `attachment_check.rs` | whether the XDP program is still attached |
 //! | `recovery.rs` | the thread that opens it again |
-//! | `question.rs` | a thread that asks the kernel what may take long |
 //! | `wakeup_set.rs` | the descriptor that a sleeper waits on |
 
 mod announce;
@@ -25,7 +24,6 @@ pub(crate) mod hybrid;
 mod kernel_batch;
 pub(crate) mod open;
 mod other_queue;
-mod question;
 mod recovery;
 mod wakeup_set;
 mod xdp_half;

@@ -23,7 +23,7 @@ use ofi_xdp_core::{Instant, PeerAddress, WantedPort};
 use crate::af_xdp::kernel_hint::KernelRxHint;
 use crate::host::card_hash::{CardHash, HashReader, hash_ports_command};
 use crate::host::features;
-use crate::port::question::Question;
+use crate::host::question::Question;
 use crate::stats::PortStats;
 use crate::tier::queue_list::QueueList;
 use crate::tier::status::PortStatus;

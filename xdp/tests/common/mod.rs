@@ -284,14 +284,21 @@ pub(crate) fn echo(client: &mut HybridPort, server: &mut HybridPort, sizes: &[us
     })
 }
 
-/// Exchanges packets until both ports have a hop to each other.
+/// Exchanges packets until both ports have a hop to each other. A port without `AF_XDP`, or with
+/// batches beside it, may not tell.
 pub(crate) fn learn_hops(client: &mut HybridPort, server: &mut HybridPort) {
-    for _ in 0..2 {
+    for _ in 0..50 {
+        let before = [client.stats().xsk_transmitted, server.stats().xsk_transmitted];
         echo(client, server, &[64]);
         for port in [&mut *client, &mut *server] {
             port.poll_all_sources();
             port.receive(now(), 1, &mut |_| {}).unwrap();
         }
+        let after = [client.stats().xsk_transmitted, server.stats().xsk_transmitted];
+        if before.iter().zip(after).all(|(before, after)| *before < after) {
+            return;
+        }
+        thread::sleep(Duration::from_millis(1));
     }
 }
 

@@ -2,8 +2,10 @@
 //! One route or neighbour, from the kernel's tables or from a notification.
 //!
 //! In: addresses. Out: a [`KernelRoute`] or a [`Neighbour`]. Callers: the route table (`table.rs`),
-//! once for each peer; `interfaces.rs`, for the default route. Bound: one request and one answer a
-//! call.
+//! once for each peer; its threads, once for each neighbour (`neighbours.rs`); `interfaces.rs`, for
+//! the default route. Bound: one request and one answer a call. The answer about a route waits for
+//! no lock that others hold for long, and that about a neighbour does before Linux 6.17 (`neigh_get`
+//! under RTNL, net/core/neighbour.c).
 
 use std::io;
 use std::net::IpAddr;

@@ -1,22 +1,24 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The own interface: its link-layer address, its MTU, and whether it is still usable.
 //!
-//! In: notifications, and questions of the route table. Out: the MTU, or the reason why the
-//! interface is unusable. Caller: the route table. Bound: one request to the kernel a question. The
-//! answer about a link waits for the kernel's lock of all interfaces (RTNL), which others hold for
-//! seconds at times; a notification needs no lock.
+//! In: notifications, and questions of the route table. Out: the MTU, or the reason
+//! why the interface is unusable. Caller: the route table. Bound: one request to the kernel a
+//! question. The answers about a link and about addresses wait for the kernel's lock of all
+//! interfaces (RTNL), which others hold for seconds at times; a notification needs no lock.
 
 use std::net::IpAddr;
 
 use crate::headers::MacAddress;
+use netlink_packet_route::address::AddressMessage;
 use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage};
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 
-use crate::host::interfaces::{InterfaceInfo, has_address};
+use crate::host::interfaces::{InterfaceInfo, has_address, local_ip};
 use crate::host::netlink::Netlink;
 use crate::mtu;
 
 const DOWN: &str = "the interface is down";
+const ADDRESS_GONE: &str = "its address has left the interface";
 
 /// The interface of an endpoint.
 #[derive(Debug)]
@@ -75,7 +77,24 @@ impl OwnLink {
         if self.own.is_loopback() || has_address(netlink, owner, self.own).unwrap_or(true) {
             return Ok(());
         }
-        Err("its address has left the interface")
+        Err(ADDRESS_GONE)
+    }
+
+    /// Takes a notification that an address has come or gone. An error is the reason why the
+    /// interface is unusable; `None`: it is about another address.
+    #[cold]
+    pub(super) fn address_changed(
+        &self,
+        message: &AddressMessage,
+        gone: bool,
+    ) -> Option<Result<(), &'static str>> {
+        // The loopback interface has the address that this one lacks.
+        let is_owner = !self.has_own || message.header.index == self.interface;
+        (is_owner && local_ip(message) == Some(self.own)).then_some(if gone {
+            Err(ADDRESS_GONE)
+        } else {
+            Ok(())
+        })
     }
 
     /// Whether a notification is about this interface: not about another one, and not about its

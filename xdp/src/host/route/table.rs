@@ -8,10 +8,11 @@
 //! many hops, allocated when the port opens; [`EVENTS_MAX`] notifications a call of
 //! [`Routes::refresh`].
 //!
-//! Each peer is looked up once in the kernel's tables; notifications keep its hop valid. A changed
-//! neighbour affects one hop. A changed route, rule or link invalidates all peers, at most once a
-//! call. The notification of a changed interface has its new state. The own address is requested
-//! when one has left the interface. Lost notifications invalidate everything.
+//! Each peer is looked up once in the kernel's tables, its neighbour by a thread; until that answers
+//! the peer is on the kernel's path. Notifications keep its hop valid. A changed neighbour affects
+//! one hop. A changed route, rule or link invalidates all peers, at most once a call. The
+//! notification of a changed interface has its new state, and that of the own address tells whether
+//! it is still there. Lost notifications invalidate everything.
 
 use std::collections::TryReserveError;
 use std::hash::{BuildHasher as _, RandomState};
@@ -105,7 +106,7 @@ impl Routes {
     ) -> io::Result<Self> {
         let (count, own_port) = (peers as usize, local.port());
         let no_memory = |_| Errno::ENOMEM;
-        let neighbours = Neighbours::with_room(interface.index, count).map_err(no_memory)?;
+        let neighbours = Neighbours::with_room(Netlink::open()?, interface.index, count);
         let mut routes = Self {
             netlink,
             monitor: Monitor::open()?,
@@ -116,7 +117,7 @@ impl Routes {
             salt: RandomState::new().hash_one(local) as u32,
             generation: 1,
             peers: unknown_peers(count, own_port).map_err(no_memory)?,
-            neighbours,
+            neighbours: neighbours.map_err(no_memory)?,
         };
         routes.ask_link().map_err(io::Error::other)?;
         routes.ask_address().map_err(io::Error::other)?;
@@ -199,7 +200,7 @@ impl Routes {
     /// Processes the kernel's notifications. An error is the reason why the interface is unusable.
     /// One system call when there are none.
     pub(crate) fn refresh(&mut self) -> Result<(), &'static str> {
-        let (mut link_state, mut address) = (Ok(()), false);
+        let (mut link_state, mut address_state) = (Ok(()), Ok(()));
         if std::mem::take(&mut self.recheck) {
             self.invalidate_peers();
         }
@@ -228,8 +229,11 @@ impl Routes {
                     }
                     *recheck = true;
                 }
+                RouteNetlinkMessage::NewAddress(message) => {
+                    address_state = link.address_changed(&message, false).unwrap_or(address_state);
+                }
                 RouteNetlinkMessage::DelAddress(message) => {
-                    address |= message.header.index == link.interface();
+                    address_state = link.address_changed(&message, true).unwrap_or(address_state);
                 }
                 _ => {}
             });
@@ -238,8 +242,9 @@ impl Routes {
                     self.overrun = false;
                     self.recheck = true;
                     self.forget();
-                    link_state = self.ask_link();
-                    address = true;
+                    // The answers are newer than all notifications before.
+                    link_state = self.ask_link().and_then(|()| self.ask_address());
+                    address_state = Ok(());
                     break;
                 }
                 MonitorResult::Nothing => break,
@@ -247,8 +252,9 @@ impl Routes {
                 MonitorResult::Lost => self.overrun = true,
             }
         }
-        link_state?;
-        if address { self.ask_address() } else { Ok(()) }
+        link_state.and(address_state)?;
+        self.neighbours.ask();
+        Ok(())
     }
 
     /// Removes all neighbours and invalidates all peers.
@@ -267,7 +273,7 @@ impl Routes {
         if self.neighbours.lacks_room(ip) {
             self.forget();
         }
-        self.neighbours.find(&mut self.netlink, ip)
+        self.neighbours.find(ip)
     }
 
     /// Looks up a peer that is new in `slot` or invalidated.
@@ -330,26 +336,30 @@ mod tests {
     fn known(stale: bool, gateway: bool) -> (Routes, Destination) {
         let mut routes = routes();
         let peer = to(1, "198.18.0.2");
-        routes.neighbours.insert(peer.address.ip(), Neighbour { mac: Some(MAC), stale });
+        let neighbour = Neighbour { mac: Some(MAC), stale };
+        routes.neighbours.insert(peer.address.ip(), Some(neighbour));
         let source = SourcePort::new(7000);
         let address = peer.address;
         routes.peers[1] = PeerRoute { address, generation: 1, neighbour: 0, source, gateway };
         (routes, peer)
     }
 
-    /// The answer to a request about a link waits for a lock that others hold for long.
+    fn ip(arguments: &str) {
+        let words = arguments.split_whitespace();
+        let status = std::process::Command::new("ip").args(words).status();
+        assert!(status.unwrap().success(), "{arguments}");
+    }
+
+    /// The answer to a request about a link or an address waits for a lock that others hold for
+    /// long.
     #[test]
-    fn root_a_changed_link_is_known_from_its_notification_alone() {
+    fn root_a_changed_link_or_address_is_known_from_its_notification_alone() {
         let skip = std::env::var("OFI_XDP_UNPRIVILEGED").is_ok_and(|value| value == "skip");
         if skip && !nix::unistd::geteuid().is_root() {
             println!("SKIPPED: needs CAP_SYS_ADMIN and CAP_NET_ADMIN");
             return;
         }
         nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET).unwrap();
-        let ip = |arguments: &str| {
-            let arguments = arguments.split_whitespace();
-            assert!(std::process::Command::new("ip").args(arguments).status().unwrap().success());
-        };
         ip("link set lo up");
         let mut routes = routes();
         assert_eq!(routes.refresh(), Ok(()));
@@ -364,14 +374,49 @@ mod tests {
         assert_eq!((routes.refresh(), routes.mtu()), (Ok(()), 9000));
         ip("link del other0");
         assert_eq!(routes.refresh(), Ok(()));
-        // The last one of several changes counts.
+        // Neither is another address of ours. The last one of several changes counts.
+        ip("addr add 198.18.0.1/32 dev lo");
+        ip("addr del 198.18.0.1/32 dev lo");
+        ip("addr del 127.0.0.1/8 dev lo");
+        ip("addr add 127.0.0.1/8 dev lo");
+        assert_eq!(routes.refresh(), Ok(()));
+        ip("addr del 127.0.0.1/8 dev lo");
+        assert_eq!(routes.refresh(), Err("its address has left the interface"));
         ip("link set lo down");
         ip("link set lo up");
         assert_eq!(routes.refresh(), Ok(()));
         ip("link set lo down");
         assert_eq!(routes.refresh(), Err("the interface is down"));
-        // A lost address is asked for, which needs no lock.
-        assert!(routes.netlink.requests() <= requests + 1);
+        assert_eq!(routes.netlink.requests(), requests);
+    }
+
+    /// The answer to a request about a neighbour waits for that lock, too.
+    #[test]
+    fn root_the_neighbour_of_a_new_peer_is_asked_for_by_a_thread() {
+        let skip = std::env::var("OFI_XDP_UNPRIVILEGED").is_ok_and(|value| value == "skip");
+        if skip && !nix::unistd::geteuid().is_root() {
+            println!("SKIPPED: needs CAP_SYS_ADMIN and CAP_NET_ADMIN");
+            return;
+        }
+        nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET).unwrap();
+        ip("link add own0 type veth peer name other0");
+        ip("link set other0 up");
+        ip("link set own0 up");
+        ip("addr add 198.18.0.1/24 dev own0");
+        ip("neigh add 198.18.0.2 lladdr 02:00:00:00:00:09 dev own0");
+        let own = SocketAddr::from(([198, 18, 0, 1], 7000));
+        let interfaces = crate::host::interfaces::interfaces().unwrap();
+        let interface = interfaces.iter().find(|one| one.name == "own0").unwrap();
+        let mut routes = Routes::new(Netlink::open().unwrap(), own, interface, 4).unwrap();
+        let (peer, requests) = (to(1, "198.18.0.2"), routes.netlink.requests());
+        assert_eq!(routes.hop(peer, 64), None);
+        let mac = (0..500).find_map(|_| {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+            routes.refresh().unwrap();
+            routes.hop(peer, 64).map(|hop| hop.mac)
+        });
+        assert_eq!(mac, Some(MAC));
+        assert_eq!(routes.netlink.requests() - requests, 1, "the route");
     }
 
     #[test]

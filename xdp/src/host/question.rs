@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A question to the kernel that may take long, asked by a thread beside the data path.
 //!
-//! The kernel has one lock for changes of all interfaces (RTNL). Questions about programs and cards
-//! wait for it, and others hold it for seconds at times: while an interface goes down, or while a
-//! process with an XDP program ends on a busy machine. Packets do not wait.
+//! The kernel has one lock for changes of all interfaces (RTNL). Questions about programs, cards
+//! and neighbours wait for it, and others hold it for seconds at times: while an interface goes
+//! down, or while a process with an XDP program ends on a busy machine. Packets do not wait.
 //!
-//! In: a question. Out: its answer, once. Callers: `hybrid/failover.rs`, `other_queue.rs`. Bound: a
-//! thread for each question. Dropping the value waits for the answer.
+//! In: a question. Out: its answer, once. Callers: `port/attachment_check.rs`,
+//! `port/other_queue.rs`, `route/neighbours.rs`. Bound: a thread for each question. Dropping the
+//! value waits for the answer.
 
 use std::fmt;
 use std::io;
@@ -15,7 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::thread::Thread;
 
 /// A question that was asked.
-pub(super) struct Question<T> {
+pub(crate) struct Question<T> {
     answer: Arc<Mutex<Option<T>>>,
     /// `None` after the answer.
     thread: Option<Thread>,
@@ -32,7 +33,7 @@ impl<T: Send + 'static> Question<T> {
     ///
     /// # Errors
     /// When there is no memory for it.
-    pub(super) fn ask(question: impl FnOnce() -> T + Send + 'static) -> io::Result<Self> {
+    pub(crate) fn ask(question: impl FnOnce() -> T + Send + 'static) -> io::Result<Self> {
         let answer = Arc::new(Mutex::new(None));
         let theirs = Arc::clone(&answer);
         let thread = Thread::without_signals(c"xdp-question", move || {
@@ -45,12 +46,12 @@ impl<T: Send + 'static> Question<T> {
 
 impl<T> Question<T> {
     /// Whether the thread has ended.
-    pub(super) fn is_answered(&self) -> bool {
+    pub(crate) fn is_answered(&self) -> bool {
         self.thread.as_ref().is_none_or(Thread::is_finished)
     }
 
     /// The answer, once the thread has ended; `None` if the question has panicked.
-    pub(super) fn answer(mut self) -> Option<T> {
+    pub(crate) fn answer(mut self) -> Option<T> {
         self.end();
         self.answer.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
