@@ -4,20 +4,22 @@
 
 mod common;
 
+use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
 use std::thread;
 use std::time::Duration;
 
 use common::{
-    Hosts, INTERFACE, V4, V6, duplicate, echo, eventually, is_readable, learn_hops, now, packet,
-    run, send, skipped, to,
+    Hosts, INTERFACE, V4, V6, config, duplicate, echo, eventually, is_readable, learn_hops, now,
+    packet, run, send, skipped, to,
 };
 use nix::poll::PollTimeout;
 use nix::sys::socket::{
     AddressFamily, SockaddrLike as _, SockaddrStorage, getsockname, getsockopt, sockopt,
 };
 use ofi_xdp_core::Port as _;
-use ofi_xdp_datapath::{AttachMode, HybridPort, Mode, Redirect, Tier, XskMode};
+use ofi_xdp_datapath::{AttachMode, HybridPort, Mode, PortConfig, Redirect, Tier, XskMode};
+use socket2::SockRef;
 
 /// Duplicates of this process's sockets with a `wanted` address.
 fn sockets(wanted: impl Fn(SockaddrStorage) -> bool) -> Vec<OwnedFd> {
@@ -241,4 +243,36 @@ fn root_a_receiver_with_another_link_layer_address_is_found() {
             server.stats().xsk_received > before
         });
     }
+}
+
+/// A port on host 1 whose interface is named, as the provider opens it.
+fn open_named(hosts: &Hosts, mode: Mode) -> HybridPort {
+    let config = PortConfig { interface: Some(INTERFACE.to_owned()), ..config(V4[1], mode) };
+    hosts.on(1, || HybridPort::open(&config).unwrap())
+}
+
+/// Gives host 1's interface the name `other0` while it is down.
+fn rename(hosts: &Hosts) {
+    set_link(hosts, "down");
+    set_link(hosts, "name other0");
+    run(&format!("ip -n {} link set dev other0 up", hosts.names[1]));
+}
+
+#[test]
+fn root_a_group_is_joined_on_an_interface_with_another_name() {
+    if skipped() {
+        return;
+    }
+    let hosts = Hosts::new();
+    let mut server = open_named(&hosts, Mode::Udp);
+    rename(&hosts);
+    let group = SocketAddr::from(([239, 1, 2, 3], server.local_addr().port()));
+    hosts.on(1, || server.join(group, true).unwrap());
+    let sender = hosts.on(0, || UdpSocket::bind((V4[0], 0)).unwrap());
+    SockRef::from(&sender).set_multicast_if_v4(&V4[0].parse().unwrap()).unwrap();
+    eventually("a packet to the group arrives", || {
+        sender.send_to(b"packet", group).unwrap();
+        server.poll_all_sources();
+        receive_now(&mut server) > 0
+    });
 }

@@ -23,7 +23,7 @@ use std::net::SocketAddr;
 use std::os::fd::{BorrowedFd, RawFd};
 use std::sync::Arc;
 
-use nix::net::if_::if_nametoindex;
+use nix::errno::Errno;
 use ofi_xdp_core::{
     ChecksumCoverage, Datagram, Destination, Instant, PathAdvice, Port, PortError, PortLimits,
     Transmit, Transmitted,
@@ -237,10 +237,10 @@ impl HybridPort {
     /// `receives` those to its address and port are received, by a kernel socket on every tier.
     ///
     /// # Errors
-    /// `EADDRINUSE` for a group that was joined before; `ENOBUFS` beyond 64 groups; those of the
-    /// system calls.
+    /// `EADDRINUSE` for a group that was joined before; `ENOBUFS` beyond 64 groups; `ENODEV` where
+    /// the port's address is on no interface; those of the system calls.
     pub fn join(&mut self, group: SocketAddr, receives: bool) -> io::Result<()> {
-        let interface = if_nametoindex(self.status.interface.as_str())?;
+        let interface = self.udp.interface().ok_or(Errno::ENODEV)?;
         let mut joined = Ok(());
         self.change_sources(|port| joined = port.udp.join(group, interface, receives));
         self.poll_all_sources();

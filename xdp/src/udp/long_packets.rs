@@ -39,6 +39,11 @@ impl LongPackets {
         self.interface = Some(index);
     }
 
+    /// That index.
+    pub(super) const fn interface(&self) -> Option<u32> {
+        self.interface
+    }
+
     /// Whether the interface's present MTU is too small for packets of `len` bytes.
     fn exceeds_own_mtu(&self, source: &KernelSocket, len: usize) -> bool {
         let mtu = self.interface.map(|index| interface_mtu(source.socket.as_fd(), index));

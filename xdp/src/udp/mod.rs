@@ -97,6 +97,11 @@ impl UdpPort {
         self.long_packets.set_interface(index);
     }
 
+    /// Index of the interface; `None` where the address is on none.
+    pub(crate) const fn interface(&self) -> Option<u32> {
+        self.long_packets.interface()
+    }
+
     /// The address of the socket.
     #[must_use]
     pub const fn local_addr(&self) -> SocketAddr {
