@@ -259,6 +259,44 @@ fn rename(hosts: &Hosts) {
 }
 
 #[test]
+fn root_it_comes_back_to_an_interface_with_another_name() {
+    if skipped() {
+        return;
+    }
+    let hosts = Hosts::new();
+    let mut server = open_named(&hosts, Mode::Skb);
+    server.arm();
+    fall_back(&hosts, &mut server);
+    rename(&hosts);
+    eventually("it is back", || {
+        receive_now(&mut server);
+        has_xdp(&server)
+    });
+    assert_eq!(server.status().interface, "other0");
+}
+
+#[test]
+fn root_it_comes_back_on_the_interface_that_has_the_address_now() {
+    if skipped() {
+        return;
+    }
+    let hosts = Hosts::new();
+    let [left, right] = &hosts.names;
+    run(&format!("ip -n {left} link add other0 type veth peer name other0 netns {right}"));
+    run(&format!("ip -n {left} link set other0 up"));
+    run(&format!("ip -n {right} link set other0 up"));
+    let mut server = open_named(&hosts, Mode::Skb);
+    run(&format!("ip -n {right} addr del {}/24 dev {INTERFACE}", V4[1]));
+    run(&format!("ip -n {right} addr add {}/24 dev other0", V4[1]));
+    eventually("it is back", || {
+        server.poll_all_sources();
+        receive_now(&mut server);
+        server.stats().xsk_losses == 1 && has_xdp(&server)
+    });
+    assert_eq!(server.status().interface, "other0");
+}
+
+#[test]
 fn root_a_group_is_joined_on_an_interface_with_another_name() {
     if skipped() {
         return;

@@ -32,7 +32,7 @@ use ofi_xdp_core::{
 use super::kernel_batch::KernelBatch;
 use super::recovery::Recovery;
 use super::wakeup_set::WakeupSet;
-use super::xdp_half::{XdpHalf, protect};
+use super::xdp_half::{Reopened, XdpHalf, protect};
 use crate::af_xdp::framing::XskTransmit;
 use crate::af_xdp::port::XskPort;
 use crate::config::PortConfig;
@@ -60,7 +60,7 @@ pub struct HybridPort {
     /// Configuration for opening the `AF_XDP` half again.
     config: PortConfig,
     namespace: Option<Arc<Namespace>>,
-    recovery: Option<Recovery<XdpHalf>>,
+    recovery: Option<Recovery<Reopened>>,
     /// Poll back-off of the kernel socket.
     udp_poll: PollBackoff,
     /// Time of the next read of notifications.

@@ -16,6 +16,7 @@
 //! | `hybrid/failover.rs` | the loss of the `AF_XDP` half, and its return |
 //! | `attachment_check.rs` | whether the XDP program is still attached |
 //! | `recovery.rs` | the thread that opens it again |
+//! | `reopen.rs` | its attempts, on the interface by which packets come now |
 //! | `wakeup_set.rs` | the descriptor that a sleeper waits on |
 
 mod announce;
@@ -25,6 +26,7 @@ mod kernel_batch;
 pub(crate) mod open;
 mod other_queue;
 mod recovery;
+mod reopen;
 mod wakeup_set;
 mod xdp_half;
 mod xsk_ports;

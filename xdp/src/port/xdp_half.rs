@@ -15,6 +15,7 @@ use super::xsk_ports::XskPorts;
 use crate::af_xdp::framing::XskTransmit;
 use crate::af_xdp::kernel_hint::KernelRxHint;
 use crate::config::{Mode, PortConfig};
+use crate::host::interfaces::InterfaceInfo;
 use crate::host::route::table::Routes;
 use crate::stats::PortStats;
 use crate::tier::status::{PortStatus, Tier, XskMode};
@@ -34,6 +35,13 @@ pub(super) struct XdpHalf {
     pub(super) attachment: AttachmentCheck,
     /// Present where the kernel copies frames and no mode was configured.
     pub(super) kernel_batch: Option<KernelBatch>,
+}
+
+/// A half that was lost and is open again.
+pub(super) struct Reopened {
+    pub(super) xdp: XdpHalf,
+    /// Its interface.
+    pub(super) interface: InterfaceInfo,
 }
 
 impl XdpHalf {

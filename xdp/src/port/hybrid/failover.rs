@@ -3,25 +3,17 @@
 //!
 //! In: errors of the `AF_XDP` socket, the kernel's notifications, and runs of packets on the kernel
 //! socket. Out: a port of the lower tier, one line in the log, and a thread that opens the `AF_XDP`
-//! half again (`recovery.rs`). When that succeeds: the restored port and a second line. Caller:
+//! half again (`recovery.rs`, `reopen.rs`). When that succeeds: the restored port and a second line. Caller:
 //! [`HybridPort`], never on the normal path of a packet. Bound: one thread.
-
-use std::net::SocketAddr;
-use std::os::fd::{AsFd as _, BorrowedFd};
 
 use ofi_xdp_core::Instant;
 
 use super::{HybridPort, REFRESH_NANOS};
-use crate::config::{PortConfig, Steer};
-use crate::fork::UninheritedFd;
-use crate::host::interfaces::{self, InterfaceInfo};
-use crate::host::netlink::Netlink;
-use crate::mtu;
-use crate::port::announce::Announcement;
-use crate::port::open::open_best;
+use crate::config::Steer;
 use crate::port::other_queue::OtherQueue;
 use crate::port::recovery::Recovery;
-use crate::port::xdp_half::XdpHalf;
+use crate::port::reopen::Reopening;
+use crate::port::xdp_half::{Reopened, XdpHalf};
 use crate::tier::queue_list::QueueList;
 use crate::tier::status::Tier;
 use crate::udp;
@@ -36,20 +28,15 @@ impl HybridPort {
             self.status.interface
         );
         self.stats.xsk_losses += 1;
-        // An application of datagrams would receive the empty one.
-        let announces = !self.config.any_payload;
-        let announcement = self.xdp.as_ref().map(|xdp| Announcement::new(&xdp.routes, announces));
         self.change_sources(|port| {
-            let mut lost = port.xdp.take();
-            if let Some(lost) = &mut lost {
-                // From now on packets come to the kernel socket.
-                lost.sockets.first.end();
-            }
+            let Some(mut lost) = port.xdp.take() else { return };
+            // From now on packets come to the kernel socket.
+            lost.sockets.first.end();
             // No XDP program has to see single packets now.
             if let Err(error) = udp::receive_joined(port.udp.socket(), true) {
                 log::debug!("{}: packets come one by one: {error}", port.local_addr());
             }
-            port.recover(announcement, lost);
+            port.recover(lost);
         });
         self.status.tier = Tier::Udp;
         self.status.kernel_zerocopy = None;
@@ -59,20 +46,18 @@ impl HybridPort {
     }
 
     /// Starts the thread that closes the `lost` half and opens it again.
-    fn recover(&mut self, announcement: Option<Announcement>, lost: Option<XdpHalf>) {
-        let (Some(namespace), Some(mut announcement)) = (self.namespace.clone(), announcement)
-        else {
-            return;
+    fn recover(&mut self, lost: XdpHalf) {
+        let Some(namespace) = self.namespace.clone() else { return };
+        let (local, udp_socket) = (self.local_addr(), self.udp.socket());
+        let reopening = Reopening::new(&self.config, (local, udp_socket), &lost.routes);
+        let mut reopening = match reopening {
+            Ok(reopening) => reopening,
+            Err(error) => return log::warn!("{local}: it stays lost: {error}"),
         };
-        let udp_socket = match UninheritedFd::duplicate(self.udp.socket()) {
-            Ok(udp_socket) => udp_socket,
-            Err(error) => return log::warn!("{}: it stays lost: {error}", self.local_addr()),
-        };
-        let (config, local) = (self.config.clone(), self.local_addr());
         let payload_max = self.limits.payload_max;
         let attempt = move || {
             namespace.enter().ok()?;
-            reopen(&config, (local, udp_socket.as_fd()), payload_max, &mut announcement)
+            reopening.attempt(payload_max)
         };
         match Recovery::start(lost, attempt) {
             Ok(recovery) => self.recovery = Some(recovery),
@@ -82,8 +67,10 @@ impl HybridPort {
 
     /// Takes the `AF_XDP` half that the thread has opened.
     #[cold]
-    pub(super) fn restore(&mut self, mut xdp: XdpHalf) {
+    pub(super) fn restore(&mut self, Reopened { mut xdp, interface }: Reopened) {
         xdp.describe(&mut self.status);
+        self.status.interface = interface.name;
+        self.status.driver = interface.driver;
         self.udp.set_interface(xdp.routes.interface());
         self.status.why_not_better.clear();
         xdp.prepare(&self.config, &self.udp, self.limits.payload_max);
@@ -154,37 +141,15 @@ impl HybridPort {
     }
 }
 
-/// Opens a lost `AF_XDP` half again, for packets of at most `payload_max` bytes.
-fn reopen(
-    config: &PortConfig,
-    (local, udp_socket): (SocketAddr, BorrowedFd<'_>),
-    payload_max: usize,
-    announcement: &mut Announcement,
-) -> Option<XdpHalf> {
-    let mut netlink = Netlink::open().ok()?;
-    let interfaces = interfaces::list(&mut netlink).ok()?;
-    // The address may be on another interface by now.
-    let bound = PortConfig { bind: local, ..config.clone() };
-    let (interface, _) = interfaces::choose(&bound, &interfaces, &mut netlink).ok()?;
-    if let Some(interface) = interface {
-        announcement.announce(interface.mac, udp_socket);
-    }
-    // Peers know the limit from the time when the port opened, and join packets beyond it. Packets
-    // longer than the present MTU go through the kernel (`Routes`).
-    let promised = mtu::mtu_for(payload_max, local.ip());
-    let interface = interface.map(|found| InterfaceInfo { mtu: promised, ..found.clone() });
-    let (found, reasons) = open_best(config, interface.as_ref(), (local, udp_socket));
-    log::debug!("{local}: AF_XDP again: {reasons}");
-    found
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::af_xdp::open::{BrokerAccess, XskPortConfig};
     use crate::clock::now;
-    use crate::config::Mode;
+    use crate::config::{Mode, PortConfig};
     use crate::fork;
+    use crate::host::interfaces::{self, InterfaceInfo};
+    use crate::host::netlink::Netlink;
     use crate::host::netns::Namespace;
     use crate::host::route::table::Routes;
     use crate::port::attachment_check::AttachmentCheck;
@@ -193,6 +158,7 @@ mod tests {
     use nix::sched::{CloneFlags, unshare};
     use nix::sys::socket::{SockaddrStorage, getsockname};
     use ofi_xdp_core::{Destination, PeerId, Port as _, Transmit, Transmitted};
+    use std::net::SocketAddr;
     use std::os::fd::RawFd;
     use std::process::Command;
     use std::sync::Arc;
@@ -221,7 +187,7 @@ mod tests {
         let xsk = opening.open().unwrap();
         let own = port.local_addr();
         let routes = Routes::new(Netlink::open().unwrap(), own, &interface, 4).unwrap();
-        port.restore(XdpHalf {
+        let xdp = XdpHalf {
             sockets: XskPorts::new(xsk, Vec::new()),
             is_direct: false,
             routes,
@@ -229,7 +195,8 @@ mod tests {
             other_queue: None,
             attachment: AttachmentCheck::default(),
             kernel_batch: None,
-        });
+        };
+        port.restore(Reopened { xdp, interface });
         port
     }
 
