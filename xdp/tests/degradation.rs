@@ -15,7 +15,7 @@ use common::{
     skipped, to,
 };
 use ofi_xdp_bpf::{AttachMode, EndpointAddress, Redirect};
-use ofi_xdp_core::Port;
+use ofi_xdp_core::{Port, Transmit, Transmitted};
 use ofi_xdp_datapath::{HybridPort, Mode, PortConfig, Tier, XskMode};
 use socket2::{Domain, Socket, Type};
 
@@ -209,6 +209,46 @@ fn root_an_interface_may_go_down_and_up() {
     };
     under_traffic(&mut client, &mut server, down_and_up, lost_and_back);
     assert!(hosts.has_program(0));
+}
+
+/// A device in zero-copy mode takes no frames without a carrier. The neighbour is permanent: the
+/// kernel forgets others with the carrier.
+#[test]
+fn root_a_full_ring_of_an_interface_without_a_carrier_stops_no_packet() {
+    if skipped() {
+        return;
+    }
+    let (hosts, mut client, server) = two_hosts();
+    let neighbour = format!("{} lladdr 02:00:00:00:00:09 dev {INTERFACE} nud permanent", V4[1]);
+    run(&format!("ip -n {} neigh replace {neighbour}", hosts.names[0]));
+    let carrier = |client: &mut HybridPort, state: &str, flag: &str| {
+        run(&format!("ip -n {} link set dev {INTERFACE} {state}", hosts.names[1]));
+        eventually(state, || hosts.link(0).contains(flag));
+        client.poll_all_sources();
+        client.receive(now(), 64, &mut |_| {}).unwrap();
+    };
+    let to = to(0, server.local_addr());
+    let transmit = |client: &mut HybridPort| {
+        let before = *client.stats();
+        let transmit = Transmit { len: 64, to, receive_max: 1472 };
+        let sent = client.transmit(|buffer| {
+            buffer[..64].copy_from_slice(&packet(0, 64));
+            Some(transmit)
+        });
+        let after = client.stats();
+        (sent.unwrap(), after.xsk_transmitted - before.xsk_transmitted)
+    };
+    carrier(&mut client, "up", "LOWER_UP");
+    assert!((0..10_000).any(|_| transmit(&mut client).0 == Transmitted::Full));
+    carrier(&mut client, "down", "NO-CARRIER");
+    for _ in 0..10 {
+        assert_eq!(transmit(&mut client), (Transmitted::Sent, 0), "by the kernel");
+    }
+    client.flush().unwrap();
+    carrier(&mut client, "up", "LOWER_UP");
+    client.flush().unwrap();
+    assert_eq!(transmit(&mut client), (Transmitted::Sent, 1));
+    assert!(has_xdp(&client) && client.stats().xsk_losses == 0, "{}", client.status());
 }
 
 #[test]

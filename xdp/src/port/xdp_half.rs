@@ -55,11 +55,18 @@ impl XdpHalf {
     /// Prepares for packets of at most `payload_max` bytes. Turns GSO batches on where the kernel
     /// copies frames and the mode leaves the choice.
     pub(super) fn prepare(&mut self, config: &PortConfig, udp: &UdpPort, payload_max: usize) {
-        // A restored half, perhaps on another device, may take shorter packets than promised.
-        self.is_direct = self.sockets.is_one() && self.sockets.payload_max() >= payload_max;
+        self.follow_carrier(payload_max);
         let copies = self.sockets.first.mode() != XskMode::Zerocopy;
         let useful = config.mode == Mode::Auto && copies && udp.supports_gso();
         self.kernel_batch = useful.then(|| KernelBatch::new(config.any_payload));
+    }
+
+    /// Decides whether packets of at most `payload_max` bytes are written into frames. Without a
+    /// carrier they are not: a device in zero-copy mode takes no frame (decision 0231).
+    pub(super) fn follow_carrier(&mut self, payload_max: usize) {
+        // A restored half, perhaps on another device, may take shorter packets than promised.
+        let takes_all = self.sockets.is_one() && self.sockets.payload_max() >= payload_max;
+        self.is_direct = takes_all && self.routes.has_carrier();
     }
 
     /// Offers a buffer of the kernel socket's batches to `fill`. A packet that is too short for a
@@ -73,7 +80,7 @@ impl XdpHalf {
         fill: impl FnOnce(&mut [u8]) -> Option<Transmit>,
     ) -> Transmitted {
         let Self { sockets, routes, kernel_batch, .. } = self;
-        if sockets.is_full() {
+        if sockets.is_full() && routes.has_carrier() {
             return Transmitted::Full;
         }
         let (mut moved, mut stays) = (false, false);

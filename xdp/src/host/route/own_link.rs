@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The own interface: its link-layer address, its MTU, and whether it is still usable.
+//! The own interface: its link-layer address, its MTU, its carrier, and whether it is still usable.
 //!
-//! In: notifications, and questions of the route table. Out: the MTU, or the reason
+//! In: notifications, and questions of the route table. Out: the MTU and the carrier, or the reason
 //! why the interface is unusable. Caller: the route table. Bound: one request to the kernel a
 //! question. The answers about a link and about addresses wait for the kernel's lock of all
 //! interfaces (RTNL), which others hold for seconds at times; a notification needs no lock.
@@ -29,16 +29,17 @@ pub(super) struct OwnLink {
     interface: u32,
     mac: MacAddress,
     mtu: u32,
-    payload_max: usize,
+    has_carrier: bool,
+    len_max: usize,
 }
 
 impl OwnLink {
     /// The interface by which packets for the address `own` come, as it was when it was listed.
     pub(super) fn new(own: IpAddr, interface: &InterfaceInfo) -> Self {
-        let InterfaceInfo { index, mac, mtu, .. } = *interface;
+        let InterfaceInfo { index, mac, mtu, up, .. } = *interface;
         let has_own = interface.owns(own);
-        let payload_max = mtu::payload_max(mtu, own);
-        Self { own, has_own, interface: index, mac, mtu, payload_max }
+        let len_max = mtu::payload_max(mtu, own);
+        Self { own, has_own, interface: index, mac, mtu, has_carrier: up, len_max }
     }
 
     /// The own address.
@@ -62,9 +63,19 @@ impl OwnLink {
     }
 
     /// The longest packet that fits in the MTU.
+    pub(super) fn payload_max(&self) -> usize {
+        mtu::payload_max(self.mtu, self.own)
+    }
+
+    /// Whether the interface has a carrier.
+    pub(super) const fn has_carrier(&self) -> bool {
+        self.has_carrier
+    }
+
+    /// The longest packet that the interface takes: none without a carrier.
     #[inline]
-    pub(super) const fn payload_max(&self) -> usize {
-        self.payload_max
+    pub(super) const fn len_max(&self) -> usize {
+        self.len_max
     }
 
     /// Requests the interface's addresses. An error is the reason why the interface is unusable:
@@ -139,7 +150,8 @@ impl OwnLink {
                 _ => {}
             }
         }
-        self.payload_max = mtu::payload_max(self.mtu, self.own);
+        self.has_carrier = link.header.flags.contains(LinkFlags::LowerUp);
+        self.len_max = if self.has_carrier { self.payload_max() } else { 0 };
         Ok(())
     }
 }
@@ -167,6 +179,24 @@ mod tests {
         assert_eq!(link.ask_link(&mut netlink), Err("its link-layer address has changed"));
         link.interface = 0x7fff_0000;
         assert_eq!(link.ask_link(&mut netlink), Err("the interface is down"));
+    }
+
+    /// Drivers drop the carrier for a moment while a socket opens on another queue (`ice_qp_dis`),
+    /// so a lost one is no end.
+    #[test]
+    fn an_interface_without_a_carrier_takes_no_packet() {
+        let (mut link, _) = loopback();
+        let mut message = LinkMessage::default();
+        for (flags, len_max) in [
+            (LinkFlags::Up | LinkFlags::LowerUp, 40),
+            (LinkFlags::Up, 0),
+            (LinkFlags::Up | LinkFlags::LowerUp, 40),
+        ] {
+            message.header.flags = flags;
+            assert_eq!(link.changed(&message), Ok(()));
+            assert_eq!((link.len_max(), link.has_carrier()), (len_max, len_max > 0));
+            assert_eq!(link.payload_max(), 40);
+        }
     }
 
     #[test]

@@ -2,8 +2,8 @@
 //! The route table: for each peer a next hop on our interface, or the kernel's path.
 //!
 //! In: the [`Destination`] of each packet. Out: its [`Hop`]. `None`: the route leads through
-//! another interface or to an own address, or the neighbour's link-layer address is unknown. A
-//! packet through the kernel's socket makes the kernel resolve it. The result for a known peer is
+//! another interface or to an own address, or the neighbour's link-layer address is unknown, or the
+//! interface has no carrier. A packet through the kernel's socket makes the kernel resolve it. The result for a known peer is
 //! one indexed load. Caller: the hybrid port. Bounds: one entry for each peer slot and at most as
 //! many hops, allocated when the port opens; [`EVENTS_MAX`] notifications a call of
 //! [`Routes::refresh`].
@@ -135,7 +135,7 @@ impl Routes {
     /// The hop for a packet of `len` bytes to `to`; `None`: the kernel's socket.
     #[inline]
     pub(crate) fn hop(&mut self, to: Destination, len: usize) -> Option<Hop> {
-        if len > self.link.payload_max() {
+        if len > self.link.len_max() {
             return None;
         }
         let slot = to.peer.slot() as usize;
@@ -192,8 +192,13 @@ impl Routes {
         self.link.mtu()
     }
 
+    /// Whether the interface has a carrier.
+    pub(crate) const fn has_carrier(&self) -> bool {
+        self.link.has_carrier()
+    }
+
     /// The longest packet that fits in the MTU. The kernel sends longer ones in fragments.
-    pub(crate) const fn payload_max(&self) -> usize {
+    pub(crate) fn payload_max(&self) -> usize {
         self.link.payload_max()
     }
 

@@ -94,6 +94,7 @@ impl HybridPort {
         if let Err(reason) = xdp.routes.refresh() {
             return self.fall_back(reason);
         }
+        xdp.follow_carrier(self.limits.payload_max);
         if let Some(reason) = xdp.attachment.end_reason() {
             return self.fall_back(reason);
         }
