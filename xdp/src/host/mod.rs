@@ -2,8 +2,8 @@
 //! The host's network: interfaces, drivers, routes, neighbours, namespaces and capabilities.
 //!
 //! In: questions about the host. Out: the kernel's answers as typed values. Callers: the ports,
-//! when they open; the data path calls the route table, and asks by threads (`question.rs`). Bounds:
-//! those of the files.
+//! when they open; the data path calls the route table, and asks by threads (`question.rs`).
+//! Bounds: those of the files.
 
 pub(crate) mod card_hash;
 pub(crate) mod features;

@@ -63,7 +63,7 @@ mod tests {
 
     /// The kernel has no route to the second peer: `EINVAL`, as from a loopback address.
     #[test]
-    fn a_peer_that_no_datagram_could_leave_to_is_told_at_the_next_attempt() {
+    fn a_peer_that_no_datagram_could_leave_to_is_notified_at_the_next_attempt() {
         let socket = || UdpSocket::bind("127.0.0.1:0").unwrap();
         let (ours, [first, second]) = (socket(), [socket(), socket()]);
         let unreachable: SocketAddr = "198.18.0.9:9".parse().unwrap();

@@ -67,7 +67,7 @@ const DATAPATH: &[Layer] = &[
     ),
     ("xsk", &["tier", "error.rs", "stats.rs", "config.rs", "fork.rs"]),
     ("tier", &["host", "config.rs"]),
-    ("host", &["ethtool", "headers", "mtu.rs", "error.rs", "config.rs"]),
+    ("host", &["ethtool", "headers", "mtu.rs", "error.rs", "config.rs", "thread.rs"]),
     ("udp", &["ethtool", "mtu.rs", "stats.rs", "config.rs", "clock.rs", "epoll_set.rs", "fork.rs"]),
     ("steering", &["ethtool"]),
     ("ethtool", &[]),

@@ -4,8 +4,8 @@
 //! In: addresses. Out: a [`KernelRoute`] or a [`Neighbour`]. Callers: the route table (`table.rs`),
 //! once for each peer; its threads, once for each neighbour (`neighbours.rs`); `interfaces.rs`, for
 //! the default route. Bound: one request and one answer a call. The answer about a route waits for
-//! no lock that others hold for long, and that about a neighbour does before Linux 6.17 (`neigh_get`
-//! under RTNL, net/core/neighbour.c).
+//! no lock that others hold for long. That about a neighbour does before Linux 6.17, and a dump of
+//! them before 6.10 (RTNL; `neigh_get`, `neigh_dump_info`, net/core/neighbour.c).
 
 use std::io;
 use std::net::IpAddr;

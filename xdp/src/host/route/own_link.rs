@@ -92,7 +92,8 @@ impl OwnLink {
     }
 
     /// Takes a notification that an address has come or gone. An error is the reason why the
-    /// interface is unusable; `None`: it is about another address.
+    /// interface is unusable; `None`: it is about another address. One that the interface has with
+    /// another prefix, too, counts as gone; `AF_XDP` comes back then.
     #[cold]
     pub(super) fn address_changed(
         &self,

@@ -3,14 +3,14 @@
 //!
 //! In: the [`Destination`] of each packet. Out: its [`Hop`]. `None`: the route leads through
 //! another interface or to an own address, or the neighbour's link-layer address is unknown, or the
-//! interface has no carrier. A packet through the kernel's socket makes the kernel resolve it. The result for a known peer is
-//! one indexed load. Caller: the hybrid port. Bounds: one entry for each peer slot and at most as
-//! many hops, allocated when the port opens; [`EVENTS_MAX`] notifications a call of
-//! [`Routes::refresh`].
+//! interface has no carrier. A packet through the kernel's socket makes the kernel resolve it. The
+//! result for a known peer is one indexed load. Caller: the hybrid port. Bounds: one entry for each
+//! peer slot and at most as many hops, allocated when the port opens; [`EVENTS_MAX`] notifications
+//! a call of [`Routes::refresh`].
 //!
-//! Each peer is looked up once in the kernel's tables, its neighbour by a thread; until that answers
-//! the peer is on the kernel's path. Notifications keep its hop valid. A changed neighbour affects
-//! one hop. A changed route, rule or link invalidates all peers, at most once a call. The
+//! Each peer is looked up once in the kernel's tables, its neighbour by a thread. Until the thread
+//! answers the peer is on the kernel's path. Notifications keep its hop valid. A changed neighbour
+//! affects one hop. A changed route, rule or link invalidates all peers, at most once a call. The
 //! notification of a changed interface has its new state, and that of the own address tells whether
 //! it is still there. Lost notifications invalidate everything.
 

@@ -3,8 +3,8 @@
 //!
 //! In: errors of the `AF_XDP` socket, the kernel's notifications, and runs of packets on the kernel
 //! socket. Out: a port of the lower tier, one line in the log, and a thread that opens the `AF_XDP`
-//! half again (`recovery.rs`, `reopen.rs`). When that succeeds: the restored port and a second line. Caller:
-//! [`HybridPort`], never on the normal path of a packet. Bound: one thread.
+//! half again (`recovery.rs`, `reopen.rs`). When that succeeds: the restored port and a second
+//! line. Caller: [`HybridPort`], never on the normal path of a packet. Bound: one thread.
 
 use ofi_xdp_core::Instant;
 
