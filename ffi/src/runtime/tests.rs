@@ -173,8 +173,9 @@ const BURST: usize = 8 * 32 + 1;
 
 fn frames_left_in_a_ring_are_due() {
     let mut port = port_on_link();
-    // The route is known after the first packets.
+    // The route is known after the first packets, once a thread has the neighbour.
     assert!((0..1000).any(|_| {
+        std::thread::sleep(Duration::from_millis(1));
         send_burst(&mut port, 1);
         port.receive(now(), 1, &mut |_| {}).unwrap();
         port.stats().xsk_transmitted > 0
