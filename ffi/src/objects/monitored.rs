@@ -23,6 +23,8 @@ use crate::wait::wait_fd::Wait;
 const LINGER: Duration = Duration::from_micros(20);
 /// Turns with packets after which the port of a polled endpoint is disarmed.
 const DISARM_AFTER: u32 = 8;
+/// Time between turns of an endpoint of which packets cannot wake the thread.
+const RETRY_INTERVAL: Duration = Duration::from_millis(5);
 /// Statistics pages that a round writes at most. Calls that change the list wait for a round.
 const PAGES_MAX: u32 = 8;
 
@@ -42,6 +44,10 @@ struct Monitored {
     moves: u32,
     /// The latest time of the next turn.
     next: Option<Instant>,
+    /// Packets may wake the thread: the descriptors are in the set that it sleeps on.
+    watched: bool,
+    /// The kernel has refused that once.
+    refused: bool,
     /// Packets at the last observation.
     packets: u64,
     /// The statistics page, if one could be made, and the time of the next write.
@@ -84,6 +90,8 @@ impl Endpoints {
             linger_until: Instant::ZERO,
             moves: 0,
             next: None,
+            watched: false,
+            refused: false,
             packets: 0,
             statistics: Statistics::open(endpoint, time),
             publish_at: Some(time),
@@ -114,26 +122,20 @@ impl Endpoints {
     }
 
     /// One turn for each endpoint that is due at `time`.
-    ///
-    /// # Errors
-    /// [`Error::Os`] when descriptors cannot be waited on.
-    pub(super) fn round(&mut self, time: Instant, wait: &Wait) -> Result<Round, Error> {
+    pub(super) fn round(&mut self, time: Instant, wait: &Wait) -> Round {
         let Self { all, active } = self;
         let mut round = Round { lingers: false, next: None };
-        let mut result = Ok(());
         let mut pages = PAGES_MAX;
         active.retain(|id| {
             let Some(monitored) = all.get_mut(id) else { return false };
-            if result.is_ok() {
-                result = monitored.run(time, wait, &mut pages);
-            }
+            monitored.run(time, wait, &mut pages);
             round.lingers |= monitored.lingers(time);
             round.next = earlier(round.next, earlier(monitored.next, monitored.publish_at));
             monitored.active =
                 monitored.lingers(time) || monitored.next.or(monitored.publish_at).is_some();
             monitored.active
         });
-        result.map(|()| round)
+        round
     }
 }
 
@@ -143,38 +145,52 @@ impl Monitored {
     }
 
     /// A turn, and a write of the statistics page, as far as they are due.
-    fn run(&mut self, time: Instant, wait: &Wait, pages: &mut u32) -> Result<(), Error> {
+    fn run(&mut self, time: Instant, wait: &Wait, pages: &mut u32) {
         let is_due = |at: Option<Instant>| at.is_some_and(|at| at <= time);
         // Before a sleep the port is armed again.
         let disarmed = self.moves >= DISARM_AFTER && !self.lingers(time);
         let woken = std::mem::take(&mut self.ready) || is_due(self.next) || disarmed;
         if woken || self.lingers(time) {
-            self.turn(time, woken, wait)?;
+            self.turn(time, woken, wait);
         }
         if is_due(self.publish_at) && *pages > 0 {
             *pages -= 1;
             let Self { statistics, endpoint, .. } = self;
             self.publish_at = statistics.as_mut().and_then(|it| it.publish(endpoint, time));
         }
-        Ok(())
+    }
+
+    /// Packets wake the thread from now on. Where the kernel has no room for that (`epoll_ctl(2)`),
+    /// the thread has turns by time, and tries again.
+    fn watch(&mut self, time: Instant, wait: &Wait) {
+        let id = self.endpoint.id();
+        let added = self.endpoint.descriptors(|descriptor| wait.add_named(descriptor, id));
+        self.watched = added.is_ok();
+        if let Err(error) = added {
+            self.next = earlier(self.next, Some(time.after(RETRY_INTERVAL)));
+            if !std::mem::replace(&mut self.refused, true) {
+                log::warn!(target: "domain", "progress thread, packets do not wake it: {error}");
+            }
+        }
     }
 
     /// Packets wake the thread no more.
-    fn hand_back(&self, wait: &Wait) -> Result<(), Error> {
-        self.endpoint.descriptors(|descriptor| wait.remove(descriptor))?;
+    fn hand_back(&mut self, wait: &Wait) {
+        // It cannot fail on two open descriptors.
+        let _ = self.endpoint.descriptors(|descriptor| wait.remove(descriptor));
+        self.watched = false;
         self.endpoint.hand_back();
-        Ok(())
     }
 
-    fn turn(&mut self, time: Instant, woken: bool, wait: &Wait) -> Result<(), Error> {
+    fn turn(&mut self, time: Instant, woken: bool, wait: &Wait) {
         let before = self.takeover.driver();
         let Some(seen) = self.endpoint.observe(time, before != Driver::Application) else {
             let driver = self.takeover.observe_later(time, self.endpoint.is_polled());
             self.next = self.takeover.next(time, false);
             if before != driver && driver == Driver::Application {
-                self.hand_back(wait)?;
+                self.hand_back(wait);
             }
-            return Ok(());
+            return;
         };
         if std::mem::replace(&mut self.packets, seen.packets) != seen.packets {
             self.publish_at = self.publish_at.or(Some(time));
@@ -182,13 +198,12 @@ impl Monitored {
         let contended = self.contention.observe(seen.polls.thread, time);
         let driver = self.takeover.update(time, &seen, contended);
         self.next = self.takeover.next(time, seen.sleeps);
-        match (before, driver) {
-            (Driver::Application, Driver::Thread) => {
-                let id = self.endpoint.id();
-                self.endpoint.descriptors(|descriptor| wait.add_named(descriptor, id))?;
+        if driver != Driver::Application {
+            if !self.watched {
+                self.watch(time, wait);
             }
-            (Driver::Thread | Driver::Standby, Driver::Application) => self.hand_back(wait)?,
-            _ => {}
+        } else if before != driver {
+            self.hand_back(wait);
         }
         if driver != Driver::Thread {
             self.linger_until = Instant::ZERO;
@@ -198,7 +213,7 @@ impl Monitored {
             } else {
                 self.endpoint.disarm_unused_port();
             }
-            return Ok(());
+            return;
         }
         if woken {
             self.moves = 0;
@@ -213,7 +228,6 @@ impl Monitored {
                 self.endpoint.disarm_unused_port();
             }
         }
-        Ok(())
     }
 }
 
@@ -229,11 +243,33 @@ mod tests {
         runtimes.iter().for_each(|runtime| endpoints.add(runtime).unwrap());
         let time = now();
         let mut due = || {
-            let round = endpoints.round(time, &wait).unwrap();
+            let round = endpoints.round(time, &wait);
             let is_due = |it: &&Monitored| it.publish_at.is_some_and(|at| at <= time);
             (round.next.is_some_and(|at| at <= time), endpoints.all.values().filter(is_due).count())
         };
         assert_eq!(due(), (true, PAGES_MAX as usize), "the others come at once");
         assert_eq!(due(), (false, 0));
+    }
+
+    #[test]
+    fn an_endpoint_whose_packets_cannot_wake_the_thread_has_turns_by_time() {
+        let (mut endpoints, (runtime, _)) = (Endpoints::default(), endpoint());
+        let sets: [Wait; 5] = std::array::from_fn(|_| Wait::new().unwrap());
+        let join = |(inner, outer): (&Wait, &Wait)| inner.join(outer).unwrap();
+        sets.iter().zip(&sets[1..]).for_each(join);
+        // So deep in sets of sets the kernel takes no socket.
+        let [wait, outer, ..] = &sets;
+        endpoints.add(&runtime).unwrap();
+        let time = now().after(Duration::from_secs(1));
+        let mut is_watched = |time: Instant| {
+            let next = endpoints.round(time, wait).next;
+            assert_eq!(endpoints.all[&runtime.id()].takeover.driver(), Driver::Thread);
+            let watched = endpoints.all[&runtime.id()].watched;
+            assert!(watched || next.is_some_and(|at| at <= time.after(RETRY_INTERVAL)));
+            watched
+        };
+        assert!(!is_watched(time));
+        wait.leave(outer);
+        assert!(is_watched(time.after(RETRY_INTERVAL)));
     }
 }

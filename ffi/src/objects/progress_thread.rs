@@ -15,7 +15,8 @@
 //! sleeps for ever.
 //!
 //! Bounds: one budget of packets for each endpoint and round. All signals are blocked in the
-//! thread.
+//! thread, but for those that the C library keeps to itself; they end a sleep. What the kernel
+//! refuses is tried again.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -44,6 +45,8 @@ const EXIT_POLL: Duration = Duration::from_millis(1);
 const TIMER_SLACK_NANOS: u64 = 1000;
 /// Longest sleep while endpoints are active and deferred work waits for a counter.
 const WORK_INTERVAL: Duration = Duration::from_millis(5);
+/// Pause after a round in which the kernel has refused a resource.
+const RETRY_INTERVAL: Duration = Duration::from_millis(5);
 /// Most yields to a call that changes the list of endpoints.
 const YIELDS_MAX: u32 = 256;
 
@@ -185,12 +188,18 @@ impl ThreadState {
             log::info!(target: "domain", "progress thread, timer slack: {error}");
         }
         remove_pages_left();
-        let mut ready = Vec::new();
+        let (mut ready, mut failed) = (Vec::new(), false);
         // bound: the life of the domain
         while !self.stop.load(Ordering::Relaxed) {
-            if let Err(error) = self.round(&mut ready) {
-                log::warn!(target: "domain", "progress thread: {error}");
-                break;
+            match self.round(&mut ready) {
+                // glibc interrupts every thread for setuid(2) and its like (nptl(7)).
+                Ok(()) | Err(Error::Interrupted) => {}
+                Err(error) => {
+                    if !std::mem::replace(&mut failed, true) {
+                        log::warn!(target: "domain", "progress thread: {error}");
+                    }
+                    std::thread::sleep(RETRY_INTERVAL);
+                }
             }
         }
         // The process may end with open endpoints; their pages are not written any more.
@@ -206,15 +215,15 @@ impl ThreadState {
             // That wake-up was for the end of the thread.
             return Ok(());
         }
-        let Round { lingers, next } = self.turns(ready)?;
-        if !lingers {
-            self.wait.sleep(next.map(|next| next.since(now())))?;
-        }
-        self.wait.ready(ready)
+        let Round { lingers, next } = self.turns(ready);
+        let sleep = || self.wait.sleep(next.map(|next| next.since(now())));
+        let slept = if lingers { Ok(()) } else { sleep() };
+        // Also after a sleep that has failed: those with a packet have turns nevertheless.
+        self.wait.ready(ready).and(slept)
     }
 
     /// Turns of the endpoints in `ready`, which is empty afterwards, and of those that are due.
-    fn turns(&self, ready: &mut Vec<usize>) -> Result<Round, Error> {
+    fn turns(&self, ready: &mut Vec<usize>) -> Round {
         for _ in 0..YIELDS_MAX {
             if self.waiting.load(Ordering::Relaxed) == 0 {
                 break;
@@ -223,13 +232,13 @@ impl ThreadState {
         }
         let mut endpoints = lock(&self.endpoints);
         ready.drain(..).for_each(|endpoint| endpoints.set_ready(endpoint));
-        let mut round = endpoints.round(now(), &self.wait)?;
+        let mut round = endpoints.round(now(), &self.wait);
         drop(endpoints);
         self.work.run();
         if self.work.is_busy() && round.next.is_some() {
             round.next = earlier(round.next, Some(now().after(WORK_INTERVAL)));
         }
-        Ok(round)
+        round
     }
 
     /// Changes the list of endpoints. The thread lets this call go first: it takes the lock again
@@ -268,6 +277,18 @@ mod tests {
             state.wait.waker().force();
             assert!(ended);
         });
+    }
+
+    #[test]
+    fn a_change_of_the_group_does_not_end_the_thread() {
+        let thread = ProgressThread::start(&Arc::default()).unwrap();
+        thread::sleep(Duration::from_millis(50));
+        // The C library interrupts each thread of the process.
+        nix::unistd::setgid(nix::unistd::getgid()).unwrap();
+        thread::sleep(Duration::from_millis(50));
+        let ended = lock(&thread.handle).as_ref().is_none_or(Thread::is_finished);
+        thread.stop();
+        assert!(!ended);
     }
 
     /// As a signal handler that calls `exit()` while `fi_close` waits.
