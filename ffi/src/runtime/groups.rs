@@ -42,9 +42,12 @@ impl Runtime {
         Ok(())
     }
 
-    /// Removes a group that has no endpoint any more.
+    /// Removes a group that has no endpoint any more. For this runtime that is the end of its
+    /// queues' sleeps.
     pub(crate) fn remove_group(&self, group: CompletionGroup) {
-        self.lock().wakers.remove_group(group);
+        let mut state = self.lock();
+        state.wakers.remove_group(group);
+        self.count_sleepers(&mut state);
     }
 }
 

@@ -59,16 +59,20 @@ impl Runtime {
 
     /// The end of a sleep in a wait call.
     pub(crate) fn end_sleep(&self) {
-        let mut state = self.lock();
+        self.count_sleepers(&mut self.lock());
+    }
+
+    /// Packets wake the thread again once no thread sleeps in a wait call.
+    pub(super) fn count_sleepers(&self, state: &mut State) {
         if !self.is_suspended() || state.wakers.application_sleeps() {
             return;
         }
         state.sleeps = state.sleeps.saturating_add(1);
         if state.sleeps < SLEEPS_MAX {
-            self.set_turn(&mut state);
+            self.set_turn(state);
         }
         if self.is_suspended() {
-            self.look_again(&mut state, now());
+            self.look_again(state, now());
         }
     }
 
@@ -170,6 +174,8 @@ impl Runtime {
 mod tests {
     use std::sync::Arc;
     use std::time::Duration;
+
+    use ofi_xdp_core::CompletionGroup;
 
     use super::*;
     use crate::runtime::tests::{datagram_runtime, endpoint_of, port, post_datagram, send_batch};
@@ -285,6 +291,18 @@ mod tests {
         assert_eq!(runtime.lock().thread_until, Some(NEVER), "another thread still sleeps");
         sleeper.disarm();
         runtime.end_sleep();
+        assert!(has_turn(&thread, LATE));
+    }
+
+    #[test]
+    fn packets_wake_the_thread_after_the_group_of_the_sleeper_has_left() {
+        let (runtime, thread, sleeper) = taken_over();
+        sleeper.arm();
+        runtime.arm_port(false);
+        // The sleeper's queue visits this runtime no more.
+        runtime.remove_group(CompletionGroup::default());
+        assert!(!runtime.is_suspended());
+        send_batch(&mut port(), &runtime);
         assert!(has_turn(&thread, LATE));
     }
 
