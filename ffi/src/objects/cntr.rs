@@ -6,6 +6,7 @@
 //! read makes progress on the bound endpoints. `fi_cntr_add` and `fi_cntr_set` change the sum.
 //! Bound: the number of bound endpoints and regions.
 
+mod announced;
 mod sleepers;
 mod values;
 mod waiting;
@@ -28,10 +29,12 @@ use crate::wait::spin_yield;
 use crate::wait::wait_fd::Wait;
 use crate::wait::waker::Waker;
 
+use announced::Announcers;
 pub(crate) use values::CounterValues;
 
 /// Longest sleep on a counter with regions, or while there is deferred work: other threads that
-/// drive the endpoints do not wake this sleeper.
+/// drive the endpoints do not wake this sleeper. Also the longest wait for a thread that may need
+/// the signal of the descriptor.
 const RECHECK: Duration = Duration::from_millis(1);
 
 /// Flags with which an endpoint may be bound (`fi_ep_bind`).
@@ -71,7 +74,8 @@ struct State {
     /// Changes by the application, and counts of members that were removed.
     base: CounterValues,
     /// The values at the application's last read.
-    seen: CounterValues,
+    read: CounterValues,
+    announcers: Announcers,
     /// Changes by the application (`fi_cntr_add`, `fi_cntr_set`).
     added: CounterValues,
     /// The values that some call found last.
@@ -196,7 +200,11 @@ impl Cntr {
     /// Ends the application's wait on the descriptor, if there was one.
     #[inline]
     fn end_wait(&self) {
-        self.wait.as_ref().inspect(|wait| wait.end_wait());
+        let Some(wait) = &self.wait else { return };
+        wait.cancel_wait();
+        if wait.waker().is_signaled() {
+            self.clear_signal(&self.lock(), Caller::Reader);
+        }
     }
 
     /// Makes progress, and runs deferred work that is due: it may change this counter, and a
@@ -228,56 +236,64 @@ impl Cntr {
 
     /// The number of operations that ended with success.
     pub(crate) fn value(&self) -> u64 {
-        self.read().done
+        self.read(|seen, values| seen.done = values.done).done
     }
 
     /// The number of operations that ended in error.
     pub(crate) fn errors(&self) -> u64 {
-        self.read().failed
+        self.read(|seen, values| seen.failed = values.failed).failed
     }
 
     /// `fi_cntr_add`, `fi_cntr_adderr`.
     pub(crate) fn add(&self, done: u64, failed: u64) {
-        self.add_by_hand(CounterValues { done, failed });
+        self.add_by_hand(self.lock(), CounterValues { done, failed });
     }
 
     /// `fi_cntr_set`, `fi_cntr_seterr`; `None` leaves a value as it is.
     pub(crate) fn set(&self, done: Option<u64>, failed: Option<u64>) {
-        self.add_by_hand(self.up_to(done, failed));
+        self.values(Caller::Reader);
+        let state = self.lock();
+        let added = self.up_to(&state, done, failed);
+        self.add_by_hand(state, added);
     }
 
-    /// The change that leads to these values.
-    fn up_to(&self, done: Option<u64>, failed: Option<u64>) -> CounterValues {
-        let now = self.values(Caller::Reader);
+    /// The change that leads to these values, to be added under the same lock.
+    fn up_to(&self, state: &State, done: Option<u64>, failed: Option<u64>) -> CounterValues {
+        let now = self.sum(state, Runtime::op_counters);
         let up = |to: Option<u64>, from: u64| to.map_or(0, |to| to.wrapping_sub(from));
         CounterValues { done: up(done, now.done), failed: up(failed, now.failed) }
     }
 
     /// Adds to the values for the application, which a poll set does not report to it.
-    fn add_by_hand(&self, added: CounterValues) {
-        let mut state = self.lock();
-        state.base = state.base.plus(added);
+    fn add_by_hand(&self, mut state: MutexGuard<'_, State>, added: CounterValues) {
         state.added = state.added.plus(added);
-        drop(state);
-        self.signal();
+        self.apply(state, added);
         self.domain.work().run();
     }
 
-    /// Wakes threads that may sleep until new values, also on an exported descriptor.
-    fn signal(&self) {
+    /// Changes the values, and wakes threads that may sleep until new ones, also on an exported
+    /// descriptor.
+    fn apply(&self, mut state: MutexGuard<'_, State>, change: CounterValues) {
+        state.base = state.base.plus(change);
+        drop(state);
         self.waker().inspect(|waker| waker.signal_fd());
     }
 
-    /// A read by the application.
-    fn read(&self) -> CounterValues {
+    /// A read by the application; `see` notes the value that it returns.
+    fn read(&self, see: impl FnOnce(&mut CounterValues, CounterValues)) -> CounterValues {
         self.end_wait();
         let values = self.progress(Caller::Reader);
-        if std::mem::replace(&mut self.lock().seen, values) == values {
+        let mut state = self.lock();
+        if let Some(seen) = state.announcers.seen() {
+            see(seen, values);
+        }
+        self.come_back(&mut state);
+        let known = std::mem::replace(&mut state.read, values) == values;
+        drop(state);
+        if known {
             spin_yield::found_nothing();
         } else {
             spin_yield::found();
-            // Another thread may sleep until these values.
-            self.waker().inspect(|waker| waker.wake());
         }
         values
     }
@@ -316,15 +332,14 @@ impl WorkCounter for Cntr {
     }
 
     fn change(&self, done: u64, failed: u64) {
-        let mut state = self.lock();
-        state.base = state.base.plus(CounterValues { done, failed });
-        drop(state);
-        self.signal();
+        self.apply(self.lock(), CounterValues { done, failed });
     }
 
     fn set_done(&self, done: u64) {
-        let CounterValues { done, failed } = self.up_to(Some(done), None);
-        self.change(done, failed);
+        self.values(Caller::Reader);
+        let state = self.lock();
+        let change = self.up_to(&state, Some(done), None);
+        self.apply(state, change);
     }
 }
 

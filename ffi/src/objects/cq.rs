@@ -342,7 +342,8 @@ impl Cq {
     /// [`Error::NotSupported`] without a wait object.
     pub(crate) fn signal(&self) -> Result<(), Error> {
         let wait = self.wait.as_ref().ok_or(Error::NotSupported)?;
-        self.signaled.store(true, Ordering::Relaxed);
+        // Ordered with the begin of a sleep: it finds the flag, or later reads leave the signal on.
+        self.signaled.swap(true, Ordering::AcqRel);
         wait.waker().force();
         Ok(())
     }

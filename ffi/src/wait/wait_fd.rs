@@ -170,13 +170,11 @@ impl Wait {
         Ok(self.timer.set(expiration, TimerSetTimeFlags::empty())?)
     }
 
-    /// Announces a sleep of the application: the descriptor is readable from now on only if there
-    /// is something to do. Called before the last poll on its behalf.
+    /// Announces a sleep of the application. Called before the last poll on its behalf.
     pub(crate) fn announce_wait(&self) {
         if self.waker.announce_wait() {
             self.unset_timer();
         }
-        self.waker.clear_signal();
     }
 
     /// Ends the application's wait on the descriptor, if there was one: clears the timer of the

@@ -15,7 +15,8 @@
 //!
 //! An announced sleep is that of its thread. When another thread reads, the sleep is *displaced*:
 //! the application is awake, but a thread of it may still sleep. Reads then leave the signal on,
-//! until the sleeper is back or some thread announces a sleep.
+//! until the sleeper is back or some thread announces a sleep. While a thread is armed, it alone
+//! clears the signal, before its last poll: it may not have run since the signal.
 
 use std::cell::Cell;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -49,7 +50,7 @@ thread_local! {
 }
 
 /// The name of the calling thread, without a system call.
-fn this_thread() -> usize {
+pub(crate) fn this_thread() -> usize {
     THREAD.with(|thread| ptr::from_ref(thread).addr())
 }
 
@@ -220,16 +221,29 @@ impl Waker {
     }
 
     /// Makes a signaled descriptor unreadable: the application is back and polls next. Not so while
-    /// a displaced sleeper may need it, unless a thread in a wait call could not sleep then.
+    /// another thread may need the signal: a displaced sleeper, or an armed one.
     #[inline]
     pub(crate) fn clear_signal(&self) {
-        if self.signaled.load(Ordering::Relaxed) == SIGNALED
-            && (self.has_armed() || !self.displaced.load(Ordering::Relaxed))
-            && self.transition(SIGNALED, CHANGING)
-        {
+        if self.is_signaled() && !self.has_armed() && !self.displaced.load(Ordering::Relaxed) {
+            self.take_signal();
+        }
+    }
+
+    /// Whether the descriptor was signaled, and is not cleared.
+    #[inline]
+    pub(crate) fn is_signaled(&self) -> bool {
+        self.signaled.load(Ordering::Relaxed) == SIGNALED
+    }
+
+    /// Makes a signaled descriptor unreadable for the caller, who polls next, and then wakes those
+    /// that may need the signal too. Returns whether it was signaled.
+    pub(crate) fn take_signal(&self) -> bool {
+        let was_signaled = self.is_signaled() && self.transition(SIGNALED, CHANGING);
+        if was_signaled {
             self.drain();
             self.signaled.store(CLEAR, Ordering::Release);
         }
+        was_signaled
     }
 
     fn transition(&self, from: u8, to: u8) -> bool {
@@ -399,11 +413,24 @@ mod tests {
         read_elsewhere(&waker);
         waker.wake();
         waker.arm();
-        read_elsewhere(&waker);
+        assert!(waker.take_signal());
         assert!(!is_readable(&waker), "it could not sleep");
         waker.disarm();
         waker.wake();
         assert!(is_readable(&waker), "the end of its call wakes the other");
+    }
+
+    #[test]
+    fn a_signal_stays_on_while_a_thread_in_a_wait_call_may_not_have_seen_it() {
+        let waker = Waker::new().unwrap();
+        waker.export_fd();
+        waker.arm();
+        waker.wake();
+        waker.clear_signal();
+        assert!(is_readable(&waker), "it has not run");
+        waker.disarm();
+        waker.clear_signal();
+        assert!(!is_readable(&waker));
     }
 
     #[test]

@@ -50,10 +50,20 @@ impl WaitMember for Cntr {
 
     fn try_wait(&self) -> Result<(), Error> {
         let wait = self.wait.as_ref().ok_or(Error::NotSupported)?;
+        let mut state = self.lock();
+        self.come_back(&mut state);
+        if !self.clear_signal(&state, Caller::Reader) {
+            state = self.pause(state, Some(now().after(RECHECK)));
+            // If it stays on, the descriptor is readable.
+            self.clear_signal(&state, Caller::Reader);
+        }
+        state.announcers.announce()?;
         wait.announce_wait();
+        drop(state);
         self.watch(false);
-        if self.progress(Caller::Reader) != self.lock().seen {
-            wait.end_wait();
+        let values = self.progress(Caller::Reader);
+        if !self.has_seen(values) {
+            self.cancel_wait();
             return Err(Error::Again);
         }
         self.watch(true);
@@ -64,10 +74,22 @@ impl WaitMember for Cntr {
 
     fn cancel_wait(&self) {
         self.wait.as_ref().inspect(|wait| wait.cancel_wait());
+        self.come_back(&mut self.lock());
     }
 }
 
 impl Cntr {
+    /// Whether the calling thread, which has announced a sleep, has seen these values. The number
+    /// of errors is seen once it was reported: applications may not read it.
+    fn has_seen(&self, values: CounterValues) -> bool {
+        let mut state = self.lock();
+        state.announcers.seen().is_some_and(|seen| {
+            let has_seen = *seen == values;
+            seen.failed = values.failed;
+            has_seen
+        })
+    }
+
     /// `fi_cntr_wait`.
     ///
     /// # Errors
@@ -78,6 +100,7 @@ impl Cntr {
             // A member of a wait set has no blocking call (fi_cntr(3)).
             return Err(Error::NotSupported);
         }
+        self.cancel_wait();
         let start = now();
         let deadline = timeout.map(|timeout| start.after(timeout));
         let spin_until = start.after(param::spin());
@@ -124,19 +147,25 @@ impl Cntr {
         loop {
             // Armed first, then one more poll: see `waker`.
             wait.waker().arm();
-            wait.waker().clear_signal();
+            let is_clear = self.clear_signal(&self.lock(), Caller::Leader);
             self.watch(slept);
             let time = now();
-            if let Some(outcome) = goal.outcome(self.progress(Caller::Leader), time) {
+            let values = self.progress(Caller::Leader);
+            if let Some(outcome) = goal.outcome(values, time) {
                 wait.waker().disarm();
                 return outcome;
             }
-            let until = earlier(goal.deadline, self.due());
-            wait.waker().sleep_until(until);
-            let outcome = wait.sleep(until.map(|until| until.since(time)));
+            let outcome = if is_clear {
+                let until = earlier(goal.deadline, self.due());
+                wait.waker().sleep_until(until);
+                wait.sleep(until.map(|until| until.since(time)))
+            } else {
+                self.follow(values, earlier(goal.deadline, Some(time.after(RECHECK))));
+                Ok(())
+            };
             wait.waker().disarm();
             outcome?;
-            slept = true;
+            slept = is_clear;
         }
     }
 

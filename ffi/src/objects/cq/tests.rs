@@ -55,6 +55,23 @@ fn a_thread_that_leaves_completions_wakes_one_that_sleeps_on_the_descriptor() {
 }
 
 #[test]
+fn a_signal_stays_for_a_thread_in_a_wait_call_that_has_not_run() {
+    let queue = queue(&domain());
+    queue.wait_fd().unwrap();
+    let waker = queue.waker().unwrap();
+    waker.arm();
+    queue.signal().unwrap();
+    assert_eq!(read_one(&queue), Err(Error::Again));
+    assert!(is_readable(&queue), "after a read");
+    queue.try_wait().unwrap();
+    assert!(is_readable(&queue), "after fi_trywait");
+    waker.disarm();
+    assert_eq!(queue.read_wait(1, None, |_, _| ()), Err(Error::Again));
+    assert_eq!(read_one(&queue), Err(Error::Again));
+    assert!(!is_readable(&queue));
+}
+
+#[test]
 fn a_queue_does_not_wake_for_packets_of_endpoints_that_have_left() {
     let queue = queue(&domain());
     let (runtime, _) = endpoint();

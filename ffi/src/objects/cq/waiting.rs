@@ -31,6 +31,7 @@ impl WaitMember for Cq {
         let wait = self.wait.as_ref().ok_or(Error::NotSupported)?;
         let mut state = self.lock();
         wait.announce_wait();
+        wait.waker().clear_signal();
         self.watch(&state, false);
         let mut ready = self.poll_members(&state);
         if !ready && self.domain.work().is_busy() {
@@ -93,7 +94,8 @@ impl Cq {
         time: Instant,
     ) -> Option<Result<usize, Error>> {
         let result = self.read_once(room, push);
-        let signaled = self.signaled.swap(false, Ordering::Relaxed);
+        // Ordered with `signal` and the begin of the sleep.
+        let signaled = self.signaled.swap(false, Ordering::AcqRel);
         let late = deadline.is_some_and(|deadline| time >= deadline);
         (result != Err(Error::Again) || signaled || late).then_some(result)
     }
@@ -113,6 +115,8 @@ impl Cq {
             // Armed first, then one more poll: see `waker`.
             waker.arm();
             self.watch(&self.lock(), woken);
+            // It may have been meant for other sleepers too, like any wake-up.
+            woken |= waker.take_signal();
             let time = now();
             if let Some(result) = self.read_until(room, push, deadline, time) {
                 woken |= waker.disarm();
