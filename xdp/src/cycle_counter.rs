@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The time by the processor's cycle counter: a third of what the kernel's clock costs.
 //!
-//! In: the counter, and the kernel's clock in an [`Anchor`] from time to time. Out: the time of that
-//! clock, wrong by the change of its rate (NTP: 500 ppm at most) over [`AGE_MAX`] cycles, a few
-//! nanoseconds. Caller: `clock.rs`. Bound: one anchor for the process, [`ATTEMPTS_MAX`] attempts to
-//! set it at a time.
+//! In: the counter, and the kernel's clock in an [`Anchor`] from time to time. Out: the time of
+//! that clock, wrong by the change of its rate over [`AGE_MAX`] cycles: a few nanoseconds, as NTP
+//! changes it by 500 ppm at most. Caller: `clock.rs`. Bound: one anchor for the process, and
+//! [`ATTEMPTS_MAX`] attempts to set it.
 //!
 //! The kernel's choice of the counter as its clock source says that the counters of all processors
 //! agree and never stop (Documentation/timers/timekeeping.rst). With another clock source, and on

@@ -59,19 +59,24 @@ pub(crate) struct PassiveEndpoint {
 }
 
 /// The names of the fabric and of the domain at a local address; `None` where no interface has it.
-type Names = Option<(String, String)>;
+type ListenerNames = Option<(String, String)>;
 
 /// The names at the addresses that the last requests were for, and the time until which they hold.
 /// They come from a listing of all interfaces, which takes milliseconds where there are hundreds.
 #[derive(Debug, Default)]
 struct NamesCache {
-    by_address: HashMap<IpAddr, Names>,
+    by_address: HashMap<IpAddr, ListenerNames>,
     until: Instant,
 }
 
 impl NamesCache {
     /// The names at `local` at `now`; those that `look_up` finds, unless they are known.
-    fn get(&mut self, local: IpAddr, now: Instant, look_up: impl FnOnce() -> Names) -> Names {
+    fn get(
+        &mut self,
+        local: IpAddr,
+        now: Instant,
+        look_up: impl FnOnce() -> ListenerNames,
+    ) -> ListenerNames {
         if now >= self.until || self.by_address.len() >= ADDRESSES_MAX {
             self.by_address.clear();
             self.until = now.after(NAMES_AGE);
@@ -236,7 +241,7 @@ impl PassiveEndpoint {
     /// The names of the fabric and of the domain at a local address; `None`: those of the template.
     /// They stay, too, where no interface that is up has the address: it may have been removed, and
     /// the kernel still receives by one without a carrier.
-    fn names_at(&self, local: IpAddr) -> Names {
+    fn names_at(&self, local: IpAddr) -> ListenerNames {
         if local == self.ip {
             return None;
         }
@@ -322,8 +327,8 @@ mod tests {
         assert_eq!([0; 100].map(|_| ask(1, start)).last(), Some(&1));
         assert_eq!(ask(2, start), 2);
         assert_eq!(ask(1, start.after(NAMES_AGE)), 3, "the address may have another interface");
-        let many = u32::try_from(ADDRESSES_MAX).unwrap() + 2;
-        assert_eq!((2..=many).map(|number| ask(number, start.after(NAMES_AGE))).last(), Some(68));
+        let last = u32::try_from(ADDRESSES_MAX).unwrap() + 2;
+        assert_eq!((2..=last).map(|number| ask(number, start.after(NAMES_AGE))).last(), Some(68));
         assert!(names.by_address.len() <= ADDRESSES_MAX);
     }
 }
