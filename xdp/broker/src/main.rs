@@ -134,7 +134,9 @@ fn run() -> Result<()> {
     if raw::pass_descriptors(listener.as_fd(), false).is_err() {
         log::debug!("the kernel cannot refuse descriptors of unknown users (Linux 6.16)");
     }
-    let rules = RuleRecords::open(&arguments.socket, remove_left);
+    // systemd's socket may be at another path than the one of `--socket`.
+    let address = listener.local_addr().context("ask for the path of the socket")?;
+    let rules = RuleRecords::open(address.as_pathname(), remove_left);
     let grants =
         GrantManager::new(policy, namespace, rules).context("listen to changes of addresses")?;
     Ok(Server::new(listener, grants, (arguments.policy, received))?.run()?)

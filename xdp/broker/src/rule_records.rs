@@ -69,9 +69,14 @@ impl<H> Recorded<H> {
 }
 
 impl RuleRecords {
-    /// The records beside `socket`. The rules that a former broker has left there are removed by
-    /// `remove`, which returns whether their records may go.
-    pub(crate) fn open(socket: &Path, remove: impl FnMut(SteeringRule) -> bool) -> Self {
+    /// The records beside `socket`, the path of the listening socket, if it has one. The rules that
+    /// a former broker has left there are removed by `remove`, which returns whether their records
+    /// may go.
+    pub(crate) fn open(socket: Option<&Path>, remove: impl FnMut(SteeringRule) -> bool) -> Self {
+        let Some(socket) = socket else {
+            let reason = "no record of it can be kept: the broker's socket has no path";
+            return Self { folder: Err(reason.to_owned()) };
+        };
         let folder = socket.with_extension("rules");
         let opened = private_folder(&folder).and_then(|()| forget_former(&folder, remove));
         let failed =
@@ -168,7 +173,7 @@ mod tests {
     /// The former rules that are offered beside the socket in `folder`.
     fn open(folder: &Folder, removes: bool) -> (RuleRecords, Vec<SteeringRule>) {
         let mut former = Vec::new();
-        let records = RuleRecords::open(&folder.0.join("socket"), |rule| {
+        let records = RuleRecords::open(Some(&folder.0.join("socket")), |rule| {
             former.push(rule);
             removes
         });
@@ -224,6 +229,13 @@ mod tests {
         assert!(path.exists());
         drop(moved);
         assert_eq!((path.exists(), dropped.get()), (false, 3));
+    }
+
+    #[test]
+    fn a_socket_without_a_path_has_no_records() {
+        let records = RuleRecords::open(None, |_| panic!("there is no record"));
+        let error = records.add(rule("198.18.0.1:7000", 0)).unwrap_err();
+        assert!(error.ends_with("the broker's socket has no path"), "{error}");
     }
 
     #[test]

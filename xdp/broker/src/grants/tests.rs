@@ -6,7 +6,7 @@ use std::net::UdpSocket;
 
 fn grants(policy: &str) -> GrantManager {
     let folder = std::path::Path::new("/nowhere/socket");
-    let rules = RuleRecords::open(folder, |_| panic!("there is no record"));
+    let rules = RuleRecords::open(Some(folder), |_| panic!("there is no record"));
     GrantManager::new(policy.parse().unwrap(), 0, rules).unwrap()
 }
 
