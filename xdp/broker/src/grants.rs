@@ -6,6 +6,7 @@
 //! each allowed queue one attempt to bind; for each interface one load of the program and one
 //! counters page. A socket is bounded by [`memory_max`], a user by the quota (`quota.rs`).
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::fmt;
@@ -233,31 +234,27 @@ impl GrantManager {
         page.as_fd().try_clone_to_owned().map_err(failed)
     }
 
-    /// Opens a lease on the first requested queue that is free, unless a client holds the memory of
-    /// its former socket.
+    /// Opens a lease on the first requested queue that is free. A queue is not, as long as a client
+    /// holds the memory of its former socket.
     fn open(&mut self, request: SocketRequest, time: Instant) -> Result<Lease, GrantError> {
-        let SocketRequest { interface, mut queues, .. } = request;
-        let mut any_held = false;
-        // bound: the queues
-        loop {
-            let lease = match Lease::open(SocketRequest { queues, ..request }, 1) {
-                // The interface has no further queue.
-                Err(error) if any_held && is_no_queue(&error) => return Err(held()),
-                result => result.map_err(refusal)?,
-            };
-            if let Some(program) = lease.redirect() {
-                self.programs.opened(interface, program, time);
-            }
-            let queue = lease.socket().queue();
-            if !self.quota.is_held(QueueId { interface, queue }) {
-                return Ok(lease);
-            }
-            if queue >= queues.last {
-                return Err(held());
-            }
-            any_held = true;
-            queues.first = queue + 1;
+        let interface = request.interface;
+        let any_held = Cell::new(false);
+        let may_use = |queue| {
+            let queue_id = QueueId { interface, queue };
+            let is_held = self.quota.is_held(queue_id);
+            // The queue of a client that is connected counts as any other busy one.
+            any_held.set(any_held.get() || (is_held && !self.quota.is_connected(queue_id)));
+            !is_held
+        };
+        let lease =
+            Lease::open_for_client(request, &may_use).map_err(|error| match refusal(error) {
+                GrantError::Busy(_) if any_held.get() => held(),
+                refusal => refusal,
+            })?;
+        if let Some(program) = lease.redirect() {
+            self.programs.opened(interface, program, time);
         }
+        Ok(lease)
     }
 
     /// Records that the client has the socket of `lease`.
@@ -371,11 +368,6 @@ fn interface(all: &[InterfaceInfo], index: u32) -> Result<&InterfaceInfo, String
 /// The answer when only queues with held memory are left.
 fn held() -> GrantError {
     GrantError::Busy("a client holds the memory of the queue's former socket".to_owned())
-}
-
-/// Whether the first queue that was asked for does not exist (`xp_assign_dev` in the kernel).
-fn is_no_queue(error: &XskError) -> bool {
-    matches!(error, XskError::Bind(error) if error.raw_os_error() == Some(libc::EINVAL))
 }
 
 fn refusal(error: XskError) -> GrantError {

@@ -91,6 +91,11 @@ impl Quota {
         self.0.iter().any(|entry| entry.queue_id == queue_id && entry.is_held())
     }
 
+    /// Whether the client that got the socket of `queue_id` is connected.
+    pub(crate) fn is_connected(&self, queue_id: QueueId) -> bool {
+        self.0.iter().any(|entry| entry.queue_id == queue_id && entry.connected)
+    }
+
     /// Records that `uid` got the socket of `queue_id` with `memory`. The queue's former owner has
     /// no socket there any more.
     pub(crate) fn granted(&mut self, uid: u32, queue_id: QueueId, memory: LentMemory) {

@@ -76,12 +76,32 @@ impl Lease {
     /// # Errors
     /// [`XskError`].
     pub fn open(request: SocketRequest, tries: u32) -> Result<Self, XskError> {
+        Self::open_where(request, tries, &|_| true)
+    }
+
+    /// Opens a lease like [`Self::open`], for another process: makes one attempt on each queue that
+    /// `may_use` allows. A forbidden queue counts as busy, and costs nothing.
+    ///
+    /// # Errors
+    /// Those of [`Self::open`].
+    pub fn open_for_client(
+        request: SocketRequest,
+        may_use: &dyn Fn(u32) -> bool,
+    ) -> Result<Self, XskError> {
+        Self::open_where(request, 1, may_use)
+    }
+
+    fn open_where(
+        request: SocketRequest,
+        tries: u32,
+        may_use: &dyn Fn(u32) -> bool,
+    ) -> Result<Self, XskError> {
         // In native mode drivers demand multi-buffer support of the program, whatever its sockets
         // support. In generic mode a program without that support is cheaper. The kernel then joins
         // a packet for the program, and splits it for the socket (`__xsk_rcv`). With that support
         // it copies the packet page by page (`skb_cow_data_for_xdp`).
         let long = request.longest as usize > request.layout.room();
-        let socket = bind(request, long, tries)?;
+        let socket = bind(request, long, tries, may_use)?;
         let attach = match request.mode {
             XskMode::Zerocopy | XskMode::Copy => AttachMode::Native,
             XskMode::Skb => AttachMode::Generic,
@@ -264,10 +284,16 @@ fn steer(request: SocketRequest, queue: u32, address: SocketAddr) -> (Option<Ste
 /// Binds a socket for multi-buffer packets if packets are `long`. Where the kernel (before Linux
 /// 6.6) or the driver (in zero-copy mode) does not support them, binds one for packets of one
 /// frame.
-fn bind(request: SocketRequest, long: bool, tries: u32) -> Result<XskSocket, RingsError> {
+fn bind(
+    request: SocketRequest,
+    long: bool,
+    tries: u32,
+    may_use: &dyn Fn(u32) -> bool,
+) -> Result<XskSocket, RingsError> {
     let SocketRequest { interface, queues, mode, layout, .. } = request;
+    let queues = (queues, may_use);
     if long {
-        match XskSocket::bind(interface, queues, mode, layout, true, tries) {
+        match XskSocket::bind_where(interface, queues, mode, layout, true, tries) {
             // Shorter packets would not free the queue.
             Err(error) if error.raw_os_error() != Some(Errno::EBUSY as i32) => {
                 log::info!("interface {interface}: {mode}: no packets above a frame: {error}");
@@ -275,7 +301,7 @@ fn bind(request: SocketRequest, long: bool, tries: u32) -> Result<XskSocket, Rin
             result => return result,
         }
     }
-    XskSocket::bind(interface, queues, mode, layout, false, tries)
+    XskSocket::bind_where(interface, queues, mode, layout, false, tries)
 }
 
 impl ProgramLease {

@@ -69,6 +69,18 @@ impl XskSocket {
         multi_buffer: bool,
         tries: u32,
     ) -> Result<Self, RingsError> {
+        Self::bind_where(interface, (queues, &|_| true), mode, layout, multi_buffer, tries)
+    }
+
+    /// As [`Self::bind`]; a queue that the function beside `queues` forbids counts as busy.
+    pub(crate) fn bind_where(
+        interface: u32,
+        (queues, may_use): (QueueRange, &dyn Fn(u32) -> bool),
+        mode: XskMode,
+        layout: Layout,
+        multi_buffer: bool,
+        tries: u32,
+    ) -> Result<Self, RingsError> {
         let (socket, memory) = unbound(layout)?;
         let copy = match mode {
             XskMode::Zerocopy => SocketAddrXdpFlags::XDP_ZEROCOPY,
@@ -77,8 +89,14 @@ impl XskSocket {
         let segments =
             if multi_buffer { SocketAddrXdpFlags::XDP_USE_SG } else { SocketAddrXdpFlags::empty() };
         let flags = copy | segments | SocketAddrXdpFlags::XDP_USE_NEED_WAKEUP;
-        let mut try_one =
-            |queue| bind(&socket, &SocketAddrXdp::new(flags, interface, queue)).map_err(Into::into);
+        let mut try_one = |queue| {
+            let bound = if may_use(queue) {
+                bind(&socket, &SocketAddrXdp::new(flags, interface, queue))
+            } else {
+                Err(rustix::io::Errno::BUSY)
+            };
+            bound.map_err(Into::into)
+        };
         let queue = first_free(queues, tries, &mut try_one, || thread::sleep(BIND_PAUSE))?;
         Ok(Self::bound((socket, memory), layout, queue, multi_buffer))
     }

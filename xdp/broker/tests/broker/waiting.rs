@@ -204,6 +204,10 @@ fn root_kept_memory_makes_the_last_queue_busy() {
         reason = reply.reason;
         reason.contains("holds the memory of the queue's former socket")
     });
+    eventually("the program is gone", || !hosts.has_program(0));
+    let (reply, _) = ask(&broker.connect(), request(&hosts, None), udp_socket.as_fd());
+    assert_eq!(reply.status, Status::Busy, "{}", reply.reason);
+    assert!(!hosts.has_program(0), "no socket is bound to a queue that cannot be granted");
     drop(memory);
     let stream = broker.connect();
     eventually("the queue is granted", || {
