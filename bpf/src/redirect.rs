@@ -95,6 +95,13 @@ impl Redirect {
             .map_err(|error| Error::os("ask for a link's interface", CAPABILITY_LOAD, error))
     }
 
+    /// Whether `other` is the same attached program.
+    #[must_use]
+    pub fn is(&self, other: &Self) -> bool {
+        // A process has one value for each program (`attached.rs`).
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     /// Redirects packets for `endpoint` that arrive on `queue` to `socket`, an AF_XDP socket that
     /// is bound to that queue. Packets of more than `longest` bytes, IP header included, stay with
     /// the kernel. The caller owns the kernel socket that is bound to the endpoint's address; this

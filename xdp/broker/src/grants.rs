@@ -13,15 +13,15 @@ use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixDatagram;
 use std::time::Instant;
 
-use nix::errno::Errno;
-use nix::net::if_::if_indextoname;
 use ofi_xdp_datapath::broker::CountersPage;
 use ofi_xdp_datapath::{
     AddressMonitor, InterfaceInfo, Layout, Lease, ProgramLease, QueueRange, RingSize, RingSizes,
     SocketRequest, SteeringRule, XskError, XskMode, XskSocket, interfaces,
 };
+use rustix::net::netdevice::index_to_name_inlined;
 
 use crate::credentials::Credentials;
 use crate::lent_memory::LentMemory;
@@ -292,8 +292,8 @@ impl GrantManager {
         granted: impl Iterator<Item = &'a Grant> + Clone,
         time: Instant,
     ) {
-        self.programs
-            .tidy(time, |index| granted.clone().any(|grant| grant.queue_id.interface == index));
+        let is_used = |index| granted.clone().any(|grant| grant.queue_id.interface == index);
+        self.programs.tidy(time, exists, is_used);
         self.quota.tidy(exists);
     }
 
@@ -394,7 +394,9 @@ fn is_free(queue_id: QueueId) -> bool {
 
 /// Whether there is an interface with this index; `true` if that is unknown.
 fn exists(interface: u32) -> bool {
-    if_indextoname(interface) != Err(Errno::ENXIO)
+    // Not by `if_indextoname` of nix, which never tells of an error. Any socket will do.
+    let Ok(socket) = UnixDatagram::unbound() else { return true };
+    !matches!(index_to_name_inlined(socket, interface), Err(rustix::io::Errno::NODEV))
 }
 
 #[cfg(test)]

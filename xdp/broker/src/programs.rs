@@ -48,10 +48,11 @@ impl KeepTime {
 pub(crate) struct Programs(HashMap<u32, (KeepTime, Option<Redirect>)>);
 
 impl Programs {
-    /// Records that a lease on `interface` has attached `program`, or joined it.
+    /// Records that a lease on `interface` has attached `program`, or joined it. A former program is
+    /// dropped: its device has gone to another namespace, and this one has got its index.
     pub(crate) fn opened(&mut self, interface: u32, program: &Redirect, time: Instant) {
         match self.0.get_mut(&interface) {
-            Some((times, Some(_))) => times.used = time,
+            Some((times, Some(former))) if former.is(program) => times.used = time,
             former => {
                 let times = KeepTime::attached(former.map(|former| former.0), time);
                 self.0.insert(interface, (times, Some(program.clone())));
@@ -68,9 +69,19 @@ impl Programs {
         }
     }
 
-    /// Drops the programs that no grant has used for long enough (`is_used`, by interface).
-    pub(crate) fn tidy(&mut self, time: Instant, is_used: impl Fn(u32) -> bool) {
+    /// Drops the programs that no grant has used for long enough (`is_used`, by interface), and those
+    /// of interfaces that are not in this namespace any more (`exists`): the kernel leaves them
+    /// attached to a device that goes to another one.
+    pub(crate) fn tidy(
+        &mut self,
+        time: Instant,
+        exists: impl Fn(u32) -> bool,
+        is_used: impl Fn(u32) -> bool,
+    ) {
         self.0.retain(|interface, (times, program)| {
+            if !exists(*interface) {
+                return false;
+            }
             if program.is_some() && is_used(*interface) {
                 times.used = time;
             } else if program.is_some() && times.is_over(time) {

@@ -65,6 +65,13 @@ fn the_counters_page_of_an_interface_lasts_as_long_as_the_interface() {
     assert_eq!(page(7, &[7]), (first, 1));
 }
 
+#[test]
+fn an_interface_exists_while_its_index_names_one() {
+    let sample = interfaces().unwrap().swap_remove(0);
+    assert!(exists(sample.index));
+    assert!(!exists(i32::MAX.cast_unsigned()));
+}
+
 /// The index of an interface that can have sockets.
 fn other_than_loopback() -> Option<u32> {
     let all = interfaces().unwrap();
