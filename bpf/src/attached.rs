@@ -14,12 +14,21 @@ use crate::attach_mode::AttachMode;
 use crate::maps::Maps;
 use crate::process_list::ProcessList;
 
-/// The program, attached as long as this value or one of another process lives.
+/// The link of an attached program.
+#[derive(Debug)]
+pub(crate) enum Link {
+    /// It stays while this descriptor is open.
+    Held(OwnedFd),
+    /// The link with this id, which only the process that attached the program holds.
+    ById(u32),
+}
+
+/// The program, attached as long as this value or one of another process holds its link.
 #[derive(Debug)]
 pub(crate) struct Attached {
     pub(crate) mode: AttachMode,
     pub(crate) maps: Maps,
-    pub(crate) link: OwnedFd,
+    pub(crate) link: Link,
     /// Dropped last: while the program can be found on the interface, its entry is in the list.
     _entry: Entry,
 }
@@ -47,8 +56,8 @@ impl Entry {
         Self(key)
     }
 
-    /// Turns the entry into the attached program, which `link` keeps attached.
-    pub(crate) fn hold(self, mode: AttachMode, maps: Maps, link: OwnedFd) -> Arc<Attached> {
+    /// Turns the entry into the attached program of `link`.
+    pub(crate) fn hold(self, mode: AttachMode, maps: Maps, link: Link) -> Arc<Attached> {
         let key = self.0;
         let attached = Arc::new(Attached { mode, maps, link, _entry: self });
         if let Some((_, program)) = ATTACHED.lock().iter_mut().find(|(other, _)| *other == key) {

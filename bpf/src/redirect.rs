@@ -7,7 +7,7 @@
 
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Once};
 use std::thread;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use libbpf_rs::{MapCore, MapHandle, PrintLevel, Program, Xdp, XdpFlags, libbpf_s
 use nix::sys::signal::{SigSet, SigmaskHow};
 
 use crate::attach_mode::AttachMode;
-use crate::attached::{self, Attached, Entry};
+use crate::attached::{self, Attached, Entry, Link};
 use crate::claim::Claim;
 use crate::error::{CAPABILITY_LOAD, CAPABILITY_SHARE, Error};
 use crate::layout::{Counters, EndpointAddress};
@@ -28,13 +28,26 @@ use crate::maps::Maps;
 use crate::raw;
 use crate::skeleton::RedirectSkelBuilder;
 
+/// Name of the program, `ofi_xdp` in `redirect.bpf.c`.
+const NAME: &str = "ofi_xdp";
+/// Its name in a process that passes sockets on.
+const NAME_LENT: &str = "ofi_xdp_lent";
 /// Attempts of [`Redirect::open`] while other processes attach and detach.
 const OPEN_TRIES: u32 = 20;
 /// Time between two attempts. Detaching takes the kernel an RCU grace period, some milliseconds.
 const OPEN_PAUSE: Duration = Duration::from_millis(10);
 
+/// The form in which the program is loaded.
+#[derive(Clone, Copy, Default, Debug)]
+struct Form {
+    /// For frames in several buffers.
+    multi_buffer: bool,
+    /// Of a process that passes sockets on.
+    lent: bool,
+}
+
 /// The program, attached to one interface while a clone of this value or a `Redirect` of another
-/// process lives.
+/// process lives. One of [`Self::open_lent`] is attached while that process has it.
 #[derive(Clone, Debug)]
 pub struct Redirect(Arc<Attached>);
 
@@ -46,7 +59,7 @@ impl Redirect {
     /// # Errors
     /// [`Error::Foreign`], [`Error::Mode`], [`Error::Permission`], [`Error::Raced`], [`Error::Os`].
     pub fn open(ifindex: i32, mode: AttachMode) -> Result<Self, Error> {
-        Self::open_with(ifindex, mode, 0)
+        Self::open_with(ifindex, mode, Form::default())
     }
 
     /// Opens the program like [`Self::open`], in the form for frames in several buffers. Drivers
@@ -56,18 +69,29 @@ impl Redirect {
     /// # Errors
     /// Those of [`Self::open`].
     pub fn open_multi_buffer(ifindex: i32, mode: AttachMode) -> Result<Self, Error> {
-        Self::open_with(ifindex, mode, libbpf_sys::BPF_F_XDP_HAS_FRAGS)
+        Self::open_with(ifindex, mode, Form { multi_buffer: true, lent: false })
     }
 
-    fn open_with(ifindex: i32, mode: AttachMode, flags: u32) -> Result<Self, Error> {
+    /// Opens the program like [`Self::open`] or [`Self::open_multi_buffer`], in a process that
+    /// passes claimed sockets on. Their entries would outlive a killed process with the program, so
+    /// this joins no other process, and processes that join this one do not keep the program.
+    ///
+    /// # Errors
+    /// Those of [`Self::open`].
+    pub fn open_lent(ifindex: i32, mode: AttachMode, multi_buffer: bool) -> Result<Self, Error> {
+        Self::open_with(ifindex, mode, Form { multi_buffer, lent: true })
+    }
+
+    fn open_with(ifindex: i32, mode: AttachMode, form: Form) -> Result<Self, Error> {
         let mut loaded = None;
         // bound: OPEN_TRIES
         for _ in 0..OPEN_TRIES {
             let opened = match attached(ifindex)? {
-                None => attach(ifindex, mode, load(&mut loaded, flags)?)?,
+                None => attach(ifindex, mode, load(&mut loaded, form)?)?,
                 Some((program, mode)) => match attached::find(program) {
                     Some(ours) => ours.upgrade().map(Self),
-                    None => share(ifindex, program, mode, load(&mut loaded, flags)?)?,
+                    None if form.lent => return Err(Error::Foreign { ifindex, program }),
+                    None => share(ifindex, program, mode, load(&mut loaded, form)?)?,
                 },
             };
             if let Some(redirect) = opened {
@@ -85,14 +109,33 @@ impl Redirect {
     }
 
     /// Whether the program is still on the interface. An administrator may detach it (`bpftool link
-    /// detach`), and the interface may disappear. One system call.
+    /// detach`), the interface may disappear, and the process of [`Self::open_lent`] may end. One
+    /// system call, or three in a process that has joined that one.
     ///
     /// # Errors
-    /// [`Error::Os`].
+    /// [`Error::Os`]; [`Error::Permission`] in such a process that has no `CAP_SYS_ADMIN` any more.
     pub fn is_attached(&self) -> Result<bool, Error> {
-        raw::link_ifindex(self.0.link.as_fd())
+        const WHAT: &str = "ask for a link's interface";
+        let ifindex = match &self.0.link {
+            Link::Held(link) => raw::link_ifindex(link.as_fd()),
+            Link::ById(id) => match raw::link_fd_by_id(*id) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+                link => link.and_then(|link| raw::link_ifindex(link.as_fd())),
+            },
+        };
+        ifindex
             .map(|ifindex| ifindex != 0)
-            .map_err(|error| Error::os("ask for a link's interface", CAPABILITY_LOAD, error))
+            .map_err(|error| Error::os(WHAT, CAPABILITY_SHARE, error))
+    }
+
+    /// The descriptor that keeps the program attached. `None` if another process alone does
+    /// ([`Self::open_lent`]).
+    #[must_use]
+    pub fn link(&self) -> Option<BorrowedFd<'_>> {
+        match &self.0.link {
+            Link::Held(link) => Some(link.as_fd()),
+            Link::ById(_) => None,
+        }
     }
 
     /// Whether `other` is the same attached program.
@@ -128,13 +171,6 @@ impl Redirect {
     }
 }
 
-/// The descriptor of the link, which keeps the program attached.
-impl AsFd for Redirect {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.link.as_fd()
-    }
-}
-
 /// The program in the kernel, attached to nothing.
 #[derive(Debug)]
 pub struct Loaded {
@@ -148,7 +184,7 @@ impl Loaded {
     /// # Errors
     /// [`Error::Permission`] and [`Error::Os`].
     pub fn new() -> Result<Self, Error> {
-        Self::with_flags(0)
+        Self::with_form(Form::default())
     }
 
     /// Loads a new instance in the form for frames in several buffers (Linux 5.18).
@@ -156,16 +192,23 @@ impl Loaded {
     /// # Errors
     /// Those of [`Self::new`].
     pub fn multi_buffer() -> Result<Self, Error> {
-        Self::with_flags(libbpf_sys::BPF_F_XDP_HAS_FRAGS)
+        Self::with_form(Form { multi_buffer: true, lent: false })
     }
 
-    fn with_flags(flags: u32) -> Result<Self, Error> {
+    fn with_form(form: Form) -> Result<Self, Error> {
         const WHAT: &str = "load the XDP program";
         log_libbpf();
         let failed = |error| Error::libbpf(WHAT, CAPABILITY_LOAD, error);
         let mut object = MaybeUninit::uninit();
         let mut open = RedirectSkelBuilder::default().open(&mut object).map_err(failed)?;
-        open.progs.ofi_xdp.set_flags(flags);
+        let (mut chosen, mut other) = (&mut open.progs.ofi_xdp, &mut open.progs.ofi_xdp_lent);
+        if form.lent {
+            std::mem::swap(&mut chosen, &mut other);
+        }
+        other.set_autoload(false);
+        if form.multi_buffer {
+            chosen.set_flags(libbpf_sys::BPF_F_XDP_HAS_FRAGS);
+        }
         let skeleton = undisturbed(|| open.load()).map_err(failed)?;
         let handle = |map: &libbpf_rs::MapMut<'_>| MapHandle::try_from(map).map_err(failed);
         let maps = Maps::new(
@@ -175,9 +218,9 @@ impl Loaded {
             handle(&skeleton.maps.passed)?,
         );
         maps.freeze_passed()?;
-        let program = skeleton
-            .progs
-            .ofi_xdp
+        let progs = &skeleton.progs;
+        let program = if form.lent { &progs.ofi_xdp_lent } else { &progs.ofi_xdp };
+        let program = program
             .as_fd()
             .try_clone_to_owned()
             .map_err(|error| Error::os(WHAT, CAPABILITY_LOAD, error))?;
@@ -218,10 +261,10 @@ impl Loaded {
 }
 
 /// The instance in `loaded`; loads one if there is none.
-fn load(loaded: &mut Option<Loaded>, flags: u32) -> Result<&Loaded, Error> {
+fn load(loaded: &mut Option<Loaded>, form: Form) -> Result<&Loaded, Error> {
     match loaded {
         Some(loaded) => Ok(loaded),
-        None => Ok(loaded.insert(Loaded::with_flags(flags)?)),
+        None => Ok(loaded.insert(Loaded::with_form(form)?)),
     }
 }
 
@@ -250,7 +293,7 @@ fn attach(ifindex: i32, mode: AttachMode, loaded: &Loaded) -> Result<Option<Redi
     // The entry exists before the program can be found on the interface.
     let entry = Entry::new(program);
     let source = match raw::link_create(loaded.program.as_fd(), ifindex, mode.flags()) {
-        Ok(link) => return Ok(Some(Redirect(entry.hold(mode, maps, link)))),
+        Ok(link) => return Ok(Some(Redirect(entry.hold(mode, maps, Link::Held(link))))),
         Err(source) => source,
     };
     match source.kind() {
@@ -286,10 +329,10 @@ fn share(
     // Each instance of our program is attached at most once, so the program identifies the link.
     let link = LinkInfoIter::default()
         .find(|link| link.prog_id == program && matches!(&link.info, LinkTypeInfo::Xdp(_)));
-    let Some(link) = link else {
+    let Some(found) = link else {
         return Ok(None);
     };
-    let link = match raw::link_fd_by_id(link.id) {
+    let link = match raw::link_fd_by_id(found.id) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         result => result.map_err(|error| Error::os(WHAT, CAPABILITY_SHARE, error))?,
     };
@@ -311,11 +354,13 @@ fn share(
         return Err(Error::Foreign { ifindex, program });
     };
     let maps = Maps::new(ports, sockets, counters, passed);
+    let lent = attached_info.name.as_bytes() == NAME_LENT.as_bytes();
+    let link = if lent { Link::ById(found.id) } else { Link::Held(link) };
     Ok(Some(Redirect(entry.hold(mode, maps, link))))
 }
 
-/// The kernel's record of the attached program, if it is another instance of `own`: equal name and
-/// tag, the hash of the instructions. `None`: it was detached.
+/// The kernel's record of the attached program, if it is another instance of `own`: one of our names
+/// and an equal tag, the hash of the instructions. `None`: it was detached.
 fn same_program(own: u32, attached: u32, ifindex: i32) -> Result<Option<ProgramInfo>, Error> {
     let (mut own_info, mut attached_info) = (None, None);
     let options = ProgInfoQueryOptions::default().include_map_ids(true);
@@ -329,10 +374,10 @@ fn same_program(own: u32, attached: u32, ifindex: i32) -> Result<Option<ProgramI
     let Some(attached_info) = attached_info else {
         return Ok(None);
     };
+    let name = attached_info.name.as_bytes();
+    let is_named = name == NAME.as_bytes() || name == NAME_LENT.as_bytes();
     match own_info {
-        Some(own_info)
-            if own_info.name == attached_info.name && own_info.tag.0 == attached_info.tag.0 =>
-        {
+        Some(own_info) if is_named && own_info.tag.0 == attached_info.tag.0 => {
             Ok(Some(attached_info))
         }
         _ => Err(Error::Foreign { ifindex, program: attached }),

@@ -84,7 +84,12 @@ fn address(last: u8, port: u16) -> EndpointAddress {
 fn other_process() {
     let ifindex = enter(&std::env::var("OFI_XDP_TEST_NAMESPACE").unwrap());
     let port = std::env::var("OFI_XDP_TEST_PORT").unwrap().parse().unwrap();
-    let redirect = Redirect::open(ifindex, AttachMode::Generic).unwrap();
+    let lent = std::env::var_os("OFI_XDP_TEST_LENT").is_some();
+    let redirect = if lent {
+        Redirect::open_lent(ifindex, AttachMode::Generic, false).unwrap()
+    } else {
+        Redirect::open(ifindex, AttachMode::Generic).unwrap()
+    };
     let socket = xdp_socket();
     let claim = redirect.claim(0, address(1, port), 1500, socket.as_fd()).unwrap();
     println!("\nslot {}", claim.slot());
@@ -101,7 +106,17 @@ struct Other {
 
 impl Other {
     fn start(host: &Host, port: u16) -> Self {
-        let mut child = Command::new(std::env::current_exe().unwrap())
+        Self::start_by(&mut Command::new(std::env::current_exe().unwrap()), host, port)
+    }
+
+    /// One that passes its sockets on.
+    fn start_lender(host: &Host, port: u16) -> Self {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        Self::start_by(command.env("OFI_XDP_TEST_LENT", "1"), host, port)
+    }
+
+    fn start_by(command: &mut Command, host: &Host, port: u16) -> Self {
+        let mut child = command
             .args(["--exact", "other_process", "--ignored", "--nocapture"])
             .env("OFI_XDP_TEST_NAMESPACE", &host.0)
             .env("OFI_XDP_TEST_PORT", port.to_string())
@@ -140,6 +155,34 @@ fn root_the_program_stays_for_the_last_process() {
     second.kill();
     third.kill();
     common::eventually(|| host.program().is_none());
+}
+
+/// A client of that process may have kept the socket of an entry that is still there.
+#[test]
+fn root_the_program_of_a_process_that_passes_sockets_on_goes_with_it() {
+    if common::skipped(CAPABILITIES) {
+        return;
+    }
+    let host = Host::new();
+    let ifindex = host.enter();
+    let lender = Other::start_lender(&host, 7001);
+    let program = host.program().unwrap();
+    let redirect = Redirect::open(ifindex, AttachMode::Generic).unwrap();
+    assert_eq!(host.program().as_ref(), Some(&program), "one program for both");
+    assert!(redirect.is_attached().unwrap() && redirect.link().is_none());
+    let socket = xdp_socket();
+    let claim = redirect.claim(0, address(1, 7002), 1500, socket.as_fd()).unwrap();
+    assert_ne!(claim.slot(), lender.slot);
+    lender.kill();
+    common::eventually(|| host.program().is_none());
+    assert!(!redirect.is_attached().unwrap());
+    let own = Redirect::open(ifindex, AttachMode::Generic).unwrap();
+    assert!(own.is_attached().unwrap() && own.link().is_some());
+    let joining = Other::start(&host, 7003);
+    drop(own);
+    let refused = Redirect::open_lent(ifindex, AttachMode::Generic, false).unwrap_err();
+    assert!(matches!(refused, Error::Foreign { .. }), "{refused}");
+    joining.kill();
 }
 
 #[test]

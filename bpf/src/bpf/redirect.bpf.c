@@ -263,8 +263,7 @@ static __always_inline enum verdict decide(struct xdp_md *ctx, __u32 *slot)
 	return REDIRECTED;
 }
 
-SEC("xdp")
-int ofi_xdp(struct xdp_md *ctx)
+static __always_inline int run(struct xdp_md *ctx)
 {
 	enum verdict verdict;
 	int action = XDP_PASS;
@@ -293,6 +292,23 @@ int ofi_xdp(struct xdp_md *ctx)
 	if (counter)
 		*counter += 1;
 	return action;
+}
+
+SEC("xdp")
+int ofi_xdp(struct xdp_md *ctx)
+{
+	return run(ctx);
+}
+
+/*
+ * The same program in a process that passes its sockets on. A process that joins it knows by the
+ * name that it must not outlive the process that attached it (redirect.rs). Loaded in place of the
+ * other one.
+ */
+SEC("xdp")
+int ofi_xdp_lent(struct xdp_md *ctx)
+{
+	return run(ctx);
 }
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";

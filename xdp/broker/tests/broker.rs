@@ -41,8 +41,8 @@ use nix::sys::signal::Signal;
 use ofi_xdp_core::Port;
 use ofi_xdp_datapath::broker::{REPLY_BYTES, Reply, Status};
 use ofi_xdp_datapath::{
-    ExpectedTier, HybridPort, Layout, Mode, QueueRange, RingSize, RingSizes, SocketRequest, Tier,
-    Verdict, XskMode,
+    AttachMode, ExpectedTier, HybridPort, Layout, Mode, QueueRange, Redirect, RingSize, RingSizes,
+    SocketRequest, Tier, Verdict, XskMode,
 };
 use rustix::net::xdp::{SocketAddrXdp, SocketAddrXdpFlags};
 use rustix::net::{
@@ -192,8 +192,12 @@ fn root_when_the_broker_is_killed_traffic_goes_on() {
     let mut client = open_bare(&hosts, &broker, Mode::Auto);
     let mut server = hosts.open(1, V4[1], Mode::Skb);
     echo(&mut client, &mut server, &[64; 20]);
+    let index = request(&hosts, None).interface.cast_signed();
+    let joined = hosts.on(0, || Redirect::open(index, AttachMode::Generic).unwrap());
+    assert!(joined.is_attached().unwrap());
     broker.child.kill().unwrap();
-    eventually("the program is gone", || !hosts.has_program(0));
+    eventually("the program is gone with entries of clients", || !hosts.has_program(0));
+    assert!(!joined.is_attached().unwrap());
     echo(&mut client, &mut server, &[64; 300]);
     assert_eq!(client.status().tier, Tier::Udp, "{}", client.status());
 }

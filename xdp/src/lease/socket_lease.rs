@@ -53,8 +53,9 @@ pub struct ProgramLease {
     steering: Option<Steering>,
     /// `None` before [`Lease::claim`].
     claim: Option<Claim>,
-    /// In front of the link's descriptor, as the fields are dropped in this order.
-    _uninherited: Uninherited,
+    /// In front of the link's descriptor, as the fields are dropped in this order. `None` if this
+    /// process has none.
+    _uninherited: Option<Uninherited>,
     redirect: Redirect,
 }
 
@@ -76,11 +77,12 @@ impl Lease {
     /// # Errors
     /// [`XskError`].
     pub fn open(request: SocketRequest, tries: u32) -> Result<Self, XskError> {
-        Self::open_where(request, tries, &|_| true)
+        Self::open_with(request, tries, None)
     }
 
     /// Opens a lease like [`Self::open`], for another process: makes one attempt on each queue that
-    /// `may_use` allows. A forbidden queue counts as busy, and costs nothing.
+    /// `may_use` allows, and the program goes with this process ([`Redirect::open_lent`]). A
+    /// forbidden queue counts as busy, and costs nothing.
     ///
     /// # Errors
     /// Those of [`Self::open`].
@@ -88,29 +90,31 @@ impl Lease {
         request: SocketRequest,
         may_use: &dyn Fn(u32) -> bool,
     ) -> Result<Self, XskError> {
-        Self::open_where(request, 1, may_use)
+        Self::open_with(request, 1, Some(may_use))
     }
 
-    fn open_where(
+    /// `lent`: for another process, on the queues that this allows.
+    fn open_with(
         request: SocketRequest,
         tries: u32,
-        may_use: &dyn Fn(u32) -> bool,
+        lent: Option<&dyn Fn(u32) -> bool>,
     ) -> Result<Self, XskError> {
         // In native mode drivers demand multi-buffer support of the program, whatever its sockets
         // support. In generic mode a program without that support is cheaper. The kernel then joins
         // a packet for the program, and splits it for the socket (`__xsk_rcv`). With that support
         // it copies the packet page by page (`skb_cow_data_for_xdp`).
         let long = request.longest as usize > request.layout.room();
-        let socket = bind(request, long, tries, may_use)?;
+        let socket = bind(request, long, tries, lent.unwrap_or(&|_| true))?;
         let attach = match request.mode {
             XskMode::Zerocopy | XskMode::Copy => AttachMode::Native,
             XskMode::Skb => AttachMode::Generic,
         };
         let ifindex = i32::try_from(request.interface).unwrap_or(i32::MAX);
-        let redirect = if long && attach == AttachMode::Native {
-            Redirect::open_multi_buffer(ifindex, attach)?
-        } else {
-            Redirect::open(ifindex, attach)?
+        let multi_buffer = long && attach == AttachMode::Native;
+        let redirect = match (lent, multi_buffer) {
+            (Some(_), _) => Redirect::open_lent(ifindex, attach, multi_buffer)?,
+            (None, true) => Redirect::open_multi_buffer(ifindex, attach)?,
+            (None, false) => Redirect::open(ifindex, attach)?,
         };
         let mode = match (request.mode, redirect.mode()) {
             (XskMode::Zerocopy, AttachMode::Native) => XskMode::Zerocopy,
@@ -118,7 +122,7 @@ impl Lease {
             (XskMode::Copy | XskMode::Skb, AttachMode::Native) => XskMode::Copy,
             (XskMode::Copy | XskMode::Skb, AttachMode::Generic) => XskMode::Skb,
         };
-        let _uninherited = Uninherited::new(&redirect);
+        let _uninherited = redirect.link().map(|link| Uninherited::new(&link));
         let program = ProgramLease { steering: None, claim: None, _uninherited, redirect };
         let program = Program::Own(Box::new(program));
         Ok(Self { program, socket, mode, unsteered_reason: String::new() })

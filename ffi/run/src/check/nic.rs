@@ -18,8 +18,9 @@ use crate::offers::Offer;
 const MTU_MIN: u32 = 1280;
 /// The MTU above which packets take several frames of 4 KiB.
 const MTU_FRAME: u32 = 3800;
-/// The name of the provider's XDP program (`bpf/src/bpf/redirect.bpf.c`).
-const OWN_PROGRAM: &str = "ofi_xdp";
+/// The names of the provider's XDP program (`bpf/src/bpf/redirect.bpf.c`), the second one if
+/// `xdp-broker` has attached it.
+const OWN_PROGRAMS: [&str; 2] = ["ofi_xdp", "ofi_xdp_lent"];
 /// Offloads with which drivers refuse XDP: the driver's name and that of the command.
 const MERGING: [(&str, &str); 2] = [("large-receive-offload", "lro"), ("rx-gro-hw", "rx-gro-hw")];
 
@@ -120,7 +121,9 @@ fn programs(name: &str, answer: Option<&str>) -> Finding {
         return finding("none".to_owned());
     };
     // A device has one for each mode.
-    let own = |one: &&serde_json::Value| one["prog"]["name"].as_str() == Some(OWN_PROGRAM);
+    let own = |one: &&serde_json::Value| {
+        one["prog"]["name"].as_str().is_some_and(|name| OWN_PROGRAMS.contains(&name))
+    };
     let attached = xdp["attached"].as_array().map_or_else(|| slice::from_ref(xdp), Vec::as_slice);
     let Some(other) = attached.iter().find(|one| !own(one)) else {
         return finding("the provider's".to_owned());

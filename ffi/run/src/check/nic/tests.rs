@@ -45,7 +45,10 @@ fn another_xdp_program_is_named_with_the_command_that_detaches_it() {
     let answer = |program: &str| format!(r#"[{{"ifname":"eth0","xdp":{program}}}]"#);
     let remedy = |text: &str| programs("eth0", Some(text)).remedy().map(str::to_owned);
     assert_eq!(programs("eth0", Some(r#"[{"ifname":"eth0"}]"#)).value, "none");
-    assert_eq!(remedy(&answer(r#"{"mode":1,"prog":{"id":7,"name":"ofi_xdp"}}"#)), None);
+    for name in OWN_PROGRAMS {
+        let own = format!(r#"{{"mode":1,"prog":{{"id":7,"name":"{name}"}}}}"#);
+        assert_eq!(remedy(&answer(&own)), None);
+    }
     let other = answer(r#"{"mode":2,"prog":{"id":7,"name":"firewall"}}"#);
     assert_eq!(remedy(&other).as_deref(), Some("sudo ip link set dev eth0 xdpgeneric off"));
     let native = other.replace("\"mode\":2", "\"mode\":1");
