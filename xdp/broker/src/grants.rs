@@ -172,7 +172,8 @@ impl GrantManager {
         self.check_quota(user.uid, most)?;
         self.programs.drop_detached();
         let counters_page = self.counters_page(request.interface, &all)?;
-        let lease = self.open(SocketRequest { queues, ..request }, time)?;
+        let native_first = interface.prefers_native();
+        let lease = self.open(SocketRequest { queues, ..request }, native_first, time)?;
         let queue_id = QueueId { interface: request.interface, queue: lease.socket().queue() };
         let (record, unsteered_reason) = match self.record(steer, queue_id, address) {
             Ok(record) => (record, String::new()),
@@ -235,8 +236,14 @@ impl GrantManager {
     }
 
     /// Opens a lease on the first requested queue that is free. A queue is not, as long as a client
-    /// holds the memory of its former socket.
-    fn open(&mut self, request: SocketRequest, time: Instant) -> Result<Lease, GrantError> {
+    /// holds the memory of its former socket. The first request decides about the mode of all that
+    /// follow, so one for generic mode gets native mode where that comes first.
+    fn open(
+        &mut self,
+        request: SocketRequest,
+        native_first: bool,
+        time: Instant,
+    ) -> Result<Lease, GrantError> {
         let interface = request.interface;
         let any_held = Cell::new(false);
         let may_use = |queue| {
@@ -247,10 +254,12 @@ impl GrantManager {
             !is_held
         };
         let lease =
-            Lease::open_for_client(request, &may_use).map_err(|error| match refusal(error) {
-                GrantError::Busy(_) if any_held.get() => held(),
-                refusal => refusal,
-            })?;
+            Lease::open_for_client(request, native_first, &may_use).map_err(
+                |error| match refusal(error) {
+                    GrantError::Busy(_) if any_held.get() => held(),
+                    refusal => refusal,
+                },
+            )?;
         if let Some(program) = lease.redirect() {
             self.programs.opened(interface, program, time);
         }

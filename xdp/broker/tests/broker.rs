@@ -10,6 +10,8 @@ mod common;
 mod former;
 #[path = "broker/hostile.rs"]
 mod hostile;
+#[path = "broker/modes.rs"]
+mod modes;
 #[path = "broker/moved.rs"]
 mod moved;
 #[path = "broker/queues.rs"]

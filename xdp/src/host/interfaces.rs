@@ -74,6 +74,13 @@ impl InterfaceInfo {
         self.mac != MacAddress::default()
     }
 
+    /// Whether native mode is expected to work and to be the faster one: the interface has a device,
+    /// and its driver announces that mode, or does not tell.
+    #[must_use]
+    pub fn prefers_native(&self) -> bool {
+        self.physical && self.xdp.is_none_or(|xdp| xdp.native)
+    }
+
     /// Whether this is an address of the interface.
     #[must_use]
     pub fn owns(&self, ip: IpAddr) -> bool {
@@ -300,6 +307,16 @@ mod tests {
             .collect();
         let loopback = name == "lo";
         InterfaceInfo { index, addresses, loopback, ..InterfaceInfo::sample(name) }
+    }
+
+    #[test]
+    fn native_mode_is_expected_of_cards_whose_driver_does_not_deny_it() {
+        let expected = |physical, native: Option<bool>| {
+            let xdp = native.map(|native| XdpFeatures { native, zerocopy: false });
+            InterfaceInfo { physical, xdp, ..InterfaceInfo::sample("eth0") }.prefers_native()
+        };
+        assert!(expected(true, Some(true)) && expected(true, None));
+        assert!(!expected(true, Some(false)) && !expected(false, Some(true)));
     }
 
     #[test]

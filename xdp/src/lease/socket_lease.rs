@@ -11,7 +11,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use crate::headers;
 use nix::errno::Errno;
-use ofi_xdp_bpf::{AttachMode, Claim, Counters, EndpointAddress, Redirect};
+use ofi_xdp_bpf::{AttachMode, Claim, Counters, EndpointAddress, Error, Redirect};
 
 use super::broker::connection::BrokerConnection;
 use super::broker::counters_page::CountersReader;
@@ -59,6 +59,13 @@ pub struct ProgramLease {
     redirect: Redirect,
 }
 
+/// The terms of a lease for another process.
+#[derive(Clone, Copy)]
+struct Lending<'a> {
+    may_use: &'a dyn Fn(u32) -> bool,
+    native_first: bool,
+}
+
 /// A bound socket, which receives packets once the port is claimed.
 #[derive(Debug)]
 pub struct Lease {
@@ -82,39 +89,50 @@ impl Lease {
 
     /// Opens a lease like [`Self::open`], for another process: makes one attempt on each queue that
     /// `may_use` allows, and the program goes with this process ([`Redirect::open_lent`]). A
-    /// forbidden queue counts as busy, and costs nothing.
+    /// forbidden queue counts as busy, and costs nothing. With `native_first`, a request for generic
+    /// mode attaches the program in that mode only where the driver refuses native mode.
     ///
     /// # Errors
     /// Those of [`Self::open`].
     pub fn open_for_client(
         request: SocketRequest,
+        native_first: bool,
         may_use: &dyn Fn(u32) -> bool,
     ) -> Result<Self, XskError> {
-        Self::open_with(request, 1, Some(may_use))
+        Self::open_with(request, 1, Some(Lending { may_use, native_first }))
     }
 
-    /// `lent`: for another process, on the queues that this allows.
     fn open_with(
         request: SocketRequest,
         tries: u32,
-        lent: Option<&dyn Fn(u32) -> bool>,
+        lending: Option<Lending<'_>>,
     ) -> Result<Self, XskError> {
         // In native mode drivers demand multi-buffer support of the program, whatever its sockets
         // support. In generic mode a program without that support is cheaper. The kernel then joins
         // a packet for the program, and splits it for the socket (`__xsk_rcv`). With that support
         // it copies the packet page by page (`skb_cow_data_for_xdp`).
         let long = request.longest as usize > request.layout.room();
-        let socket = bind(request, long, tries, lent.unwrap_or(&|_| true))?;
-        let attach = match request.mode {
-            XskMode::Zerocopy | XskMode::Copy => AttachMode::Native,
-            XskMode::Skb => AttachMode::Generic,
-        };
+        let any: &dyn Fn(u32) -> bool = &|_| true;
+        let may_use = lending.map_or(any, |lending| lending.may_use);
+        let socket = bind(request, long, tries, may_use)?;
         let ifindex = i32::try_from(request.interface).unwrap_or(i32::MAX);
-        let multi_buffer = long && attach == AttachMode::Native;
-        let redirect = match (lent, multi_buffer) {
-            (Some(_), _) => Redirect::open_lent(ifindex, attach, multi_buffer)?,
-            (None, true) => Redirect::open_multi_buffer(ifindex, attach)?,
-            (None, false) => Redirect::open(ifindex, attach)?,
+        let open = |attach| {
+            let multi_buffer = long && attach == AttachMode::Native;
+            match (lending, multi_buffer) {
+                (Some(_), _) => Redirect::open_lent(ifindex, attach, multi_buffer),
+                (None, true) => Redirect::open_multi_buffer(ifindex, attach),
+                (None, false) => Redirect::open(ifindex, attach),
+            }
+        };
+        let redirect = match request.mode {
+            XskMode::Zerocopy | XskMode::Copy => open(AttachMode::Native)?,
+            XskMode::Skb if lending.is_some_and(|lending| lending.native_first) => {
+                match open(AttachMode::Native) {
+                    Err(Error::Mode { .. }) => open(AttachMode::Generic)?,
+                    opened => opened?,
+                }
+            }
+            XskMode::Skb => open(AttachMode::Generic)?,
         };
         let mode = match (request.mode, redirect.mode()) {
             (XskMode::Zerocopy, AttachMode::Native) => XskMode::Zerocopy,
@@ -263,7 +281,7 @@ impl Lease {
 
     /// Frames of the interface by verdict. Those from the broker are up to a second old; `None` if
     /// it has not reported any.
-    pub(crate) fn counters(&self) -> Result<Option<Counters>, ofi_xdp_bpf::Error> {
+    pub(crate) fn counters(&self) -> Result<Option<Counters>, Error> {
         match &self.program {
             Program::Own(program) => program.redirect.counters().map(Some),
             Program::Broker(broker) => Ok(broker.counters_page.read()),
