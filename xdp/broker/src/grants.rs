@@ -27,7 +27,7 @@ use crate::credentials::Credentials;
 use crate::lent_memory::LentMemory;
 use crate::policy::Policy;
 use crate::programs::Programs;
-use crate::quota::{QueueId, Quota, Room};
+use crate::quota::{QueueId, QueueState, Quota, Room};
 use crate::rule_records::{Recorded, RuleRecord, RuleRecords};
 use crate::udp_socket::UdpSocketProof;
 
@@ -188,15 +188,16 @@ impl GrantManager {
         }
         let (memory, client_memory) = LentMemory::new(lease.holder().socket().memory())
             .map_err(|error| format!("open the memory again: {error}"))?;
+        let name = format!("{user}: queue {} of {name}", queue_id.queue);
         let (interface, uid) = (interface.name.clone(), user.uid);
         let client = ClientParts { memory: client_memory, counters_page, unsteered_reason };
-        Ok((lease, PendingGrant { udp_socket, interface, uid, queue_id, memory, client }))
+        Ok((lease, PendingGrant { udp_socket, interface, uid, queue_id, name, memory, client }))
     }
 
     /// Checks that user `uid` may have another socket of `most`.
     fn check_quota(&mut self, uid: u32, most: usize) -> Result<(), GrantError> {
         let reason = |what| format!("user {uid} has {most} {what}");
-        match self.quota.room(uid, most, is_free) {
+        match self.quota.room(uid, most, state) {
             Room::Free => Ok(()),
             Room::Soon => {
                 Err(GrantError::Busy(reason("sockets; the queue of a former one is busy")))
@@ -272,16 +273,16 @@ impl GrantManager {
         lease: Recorded<Lease>,
         pending: PendingGrant,
     ) -> Option<Grant> {
-        let PendingGrant { udp_socket, interface, uid, queue_id, memory, .. } = pending;
-        self.quota.granted(uid, queue_id, memory);
+        let PendingGrant { udp_socket, interface, uid, queue_id, name, memory, .. } = pending;
         let mode = lease.holder().mode();
+        self.quota.granted(uid, queue_id, memory, (mode == XskMode::Zerocopy, name));
         let program = lease.map(Lease::into_program_lease)?;
         Some(Grant { program, mode, udp_socket, interface, uid, queue_id, missed: false })
     }
 
     /// Records the end of the client's connection; its socket gets no more packets.
-    pub(crate) fn ended(&mut self, granted: &Grant) {
-        self.quota.disconnected(granted.uid, granted.queue_id);
+    pub(crate) fn ended(&mut self, granted: &Grant, time: Instant) {
+        self.quota.disconnected(granted.uid, granted.queue_id, time);
     }
 
     /// Publishes the programs' counters.
@@ -301,9 +302,12 @@ impl GrantManager {
         granted: impl Iterator<Item = &'a Grant> + Clone,
         time: Instant,
     ) {
+        self.quota.tidy(time, state);
+        // Without the program the driver takes back a queue that a former client keeps in zero-copy
+        // mode.
         let is_used = |index| granted.clone().any(|grant| grant.queue_id.interface == index);
-        self.programs.tidy(time, exists, is_used);
-        self.quota.tidy(exists);
+        let is_abused = |index| self.quota.keeps_zerocopy(index);
+        self.programs.tidy(time, exists, (&is_used, &is_abused));
     }
 
     /// The interfaces, if an address may have changed since the last call.
@@ -322,6 +326,8 @@ pub(crate) struct PendingGrant {
     interface: String,
     uid: u32,
     queue_id: QueueId,
+    /// User, process and queue, for the log.
+    name: String,
     memory: LentMemory,
     client: ClientParts,
 }
@@ -389,15 +395,19 @@ fn refusal(error: XskError) -> GrantError {
     }
 }
 
-/// Whether no socket has the queue `queue_id`: it can be bound, or does not exist any more. While a
-/// socket has a queue the kernel does not take it from the interface (`ethnl_set_channels`).
-fn is_free(queue_id: QueueId) -> bool {
+/// The state of the queue `queue_id`, by an attempt to bind it. While a socket has a queue the kernel
+/// does not take it from the interface (`ethnl_set_channels`).
+fn state(queue_id: QueueId) -> QueueState {
     let queues = QueueRange::one_or_any(Some(queue_id.queue));
     let layout = Layout::new(RingSizes { rx: RingSize::MIN, tx: RingSize::MIN }, 0);
     match XskSocket::bind(queue_id.interface, queues, XskMode::Skb, layout, false, 1) {
-        Ok(_) => true,
-        // EINVAL: the interface has fewer queues (`xp_assign_dev`).
-        Err(error) => matches!(error.raw_os_error(), Some(libc::ENODEV | libc::EINVAL)),
+        Ok(_) => QueueState::Free,
+        Err(error) => match error.raw_os_error() {
+            // The interface has fewer queues (`xp_assign_dev`).
+            Some(libc::EINVAL) => QueueState::Free,
+            Some(libc::ENODEV) => QueueState::NoInterface,
+            _ => QueueState::Busy,
+        },
     }
 }
 

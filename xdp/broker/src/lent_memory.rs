@@ -13,7 +13,7 @@
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 
-use rustix::fs::{Mode, OFlags, fchmod, open};
+use rustix::fs::{Mode, OFlags, SealFlags, fchmod, fcntl_add_seals, open};
 
 use crate::raw;
 
@@ -40,19 +40,47 @@ impl LentMemory {
             false
         })
     }
+
+    /// Whether nothing uses pages of the memory: no process by a mapping, and the kernel neither
+    /// for a socket nor in a pipe. The kernel seals a file against writing only then (`F_SEAL_WRITE`,
+    /// fcntl(2)). It waits for 0.2 s else. `false` if a client has forbidden further seals.
+    pub(crate) fn is_unused(&self) -> bool {
+        fcntl_add_seals(&self.0, SealFlags::WRITE).is_ok()
+    }
 }
 
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
     use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+    use rustix::pipe::{SpliceFlags, pipe, splice};
     use std::os::unix::net::UnixStream;
 
     /// New memory, and the client's descriptor.
     pub(crate) fn new_memory() -> (LentMemory, OwnedFd) {
-        let memory = memfd_create("umem", MemfdFlags::CLOEXEC).unwrap();
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+        let memory = memfd_create("umem", flags).unwrap();
         ftruncate(&memory, 4096).unwrap();
         LentMemory::new(memory.as_fd()).unwrap()
+    }
+
+    /// A pipe with pages of the memory of `client`, which it keeps in use.
+    pub(crate) fn pages_of(client: &OwnedFd) -> [OwnedFd; 2] {
+        rustix::io::pwrite(client, &[7; 4096], 0).unwrap();
+        let (out, into) = pipe().unwrap();
+        let spliced = splice(client, Some(&mut 0), &into, None, 4096, SpliceFlags::empty());
+        assert_eq!(spliced, Ok(4096));
+        [out, into]
+    }
+
+    #[test]
+    fn memory_is_used_while_a_page_of_it_is() {
+        let (memory, client) = new_memory();
+        let pages = pages_of(&client);
+        drop(client);
+        assert!(!memory.is_held() && !memory.is_unused());
+        drop(pages);
+        assert!(memory.is_unused());
     }
 
     #[test]

@@ -3,7 +3,8 @@
 //!
 //! Many cards reset when a program is attached or detached, which a client could cause at will. So
 //! a program stays for some time after its last grant. That is no time at first, and twice as long
-//! each time that it is attached again. In: opened leases. Out: the programs with their counters.
+//! each time that it is attached again. Nor is it any time while a former client keeps a queue in
+//! zero-copy mode, which drivers take back without a program. In: opened leases. Out: the programs with their counters.
 //! Caller: `grants.rs`. Bounds: one program for each interface, kept for [`KEEP_MAX`] at most.
 
 use std::collections::HashMap;
@@ -71,12 +72,13 @@ impl Programs {
 
     /// Drops the programs that no grant has used for long enough (`is_used`, by interface), and those
     /// of interfaces that are not in this namespace any more (`exists`): the kernel leaves them
-    /// attached to a device that goes to another one.
+    /// attached to a device that goes to another one. An unused program is not kept for an interface
+    /// whose queues somebody holds by it (`is_abused`).
     pub(crate) fn tidy(
         &mut self,
         time: Instant,
         exists: impl Fn(u32) -> bool,
-        is_used: impl Fn(u32) -> bool,
+        (is_used, is_abused): (&dyn Fn(u32) -> bool, &dyn Fn(u32) -> bool),
     ) {
         self.0.retain(|interface, (times, program)| {
             if !exists(*interface) {
@@ -84,7 +86,7 @@ impl Programs {
             }
             if program.is_some() && is_used(*interface) {
                 times.used = time;
-            } else if program.is_some() && times.is_over(time) {
+            } else if program.is_some() && (times.is_over(time) || is_abused(*interface)) {
                 *program = None;
             }
             program.is_some() || !times.is_forgotten(time)

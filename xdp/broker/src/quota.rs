@@ -3,29 +3,60 @@
 //!
 //! In: grants, and ends of connections. Out: whether a user may have another socket, and whether a
 //! queue may be granted again. A client that hangs up may keep its socket or the socket's memory,
-//! or pass them on, and the broker cannot revoke them. Therefore the socket counts until its queue
-//! is found free and its memory has no other holder. The broker closes memory that no client holds
-//! once a second: the kernel charges it to the broker as long as that has it open. Caller:
-//! `grants.rs`. Bounds: one entry for each queue, and for each user as many as the policy allows
-//! sockets; a check is one attempt to bind.
+//! or pass them on, and the broker cannot revoke them. Therefore the socket counts until neither a
+//! client nor the kernel uses its memory, or its queue is found free and no client holds the memory.
+//! A queue whose interface is gone tells nothing. The broker closes the memory with that: the kernel
+//! charges it to the broker as long as that has it open. Caller: `grants.rs`. Bounds: one entry for
+//! each queue, and for each user as many as the policy allows sockets; a check is one attempt to
+//! bind. A question about memory that the kernel uses takes 0.2 s; there is one a second.
+
+use std::time::{Duration, Instant};
 
 use crate::lent_memory::LentMemory;
+
+/// Time in which a client closes its socket after the end of its grant.
+const CLOSE_MAX: Duration = Duration::from_secs(1);
+/// Time between two checks of a former socket that a client keeps.
+const CHECK_PAUSE: Duration = Duration::from_secs(3);
 
 /// One socket of a user.
 #[derive(Debug)]
 struct Entry {
     uid: u32,
     queue_id: QueueId,
-    /// `None`: no client holds it, and none can open it again.
-    memory: Option<LentMemory>,
-    /// Whether the connection of its grant is open.
-    connected: bool,
+    /// User, process and queue, for the log.
+    name: String,
+    memory: LentMemory,
+    /// Whether the card gives all packets of the queue to the socket.
+    zerocopy: bool,
+    former: Option<Former>,
+}
+
+/// A socket after the end of its connection.
+#[derive(Debug)]
+struct Former {
+    check_at: Instant,
+    /// Whether the log has that the client keeps it.
+    told: bool,
 }
 
 impl Entry {
-    /// Whether a client holds the memory.
-    fn is_held(&self) -> bool {
-        self.memory.as_ref().is_some_and(LentMemory::is_held)
+    /// Whether the socket is a former one, and no client holds its memory.
+    fn is_unheld(&self) -> bool {
+        self.former.is_some() && !self.memory.is_held()
+    }
+
+    /// Logs once that the client keeps its socket.
+    fn tell(&mut self) {
+        let Some(former) = &mut self.former else { return };
+        if std::mem::replace(&mut former.told, true) {
+            return;
+        }
+        if self.zerocopy {
+            log::warn!("{} stays in zero-copy mode until the socket is closed", self.name);
+        } else {
+            log::info!("{}: the former socket counts until it is closed", self.name);
+        }
     }
 }
 
@@ -36,6 +67,17 @@ pub(crate) struct QueueId {
     pub(crate) interface: u32,
     /// The queue.
     pub(crate) queue: u32,
+}
+
+/// The state of a queue.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum QueueState {
+    /// No socket has it, or it does not exist any more.
+    Free,
+    /// A socket has it, or the kernel does not tell.
+    Busy,
+    /// Its interface does not exist: a former socket of it may.
+    NoInterface,
 }
 
 /// Whether a user may have another socket.
@@ -55,23 +97,23 @@ pub(crate) enum Room {
 pub(crate) struct Quota(Vec<Entry>);
 
 impl Quota {
-    /// Whether `uid` may have another socket of `most`. If not, checks by `is_free` the queues of
+    /// Whether `uid` may have another socket of `most`. If not, checks by `state` the queues of
     /// sockets without a connection, and their memory.
     pub(crate) fn room(
         &mut self,
         uid: u32,
         most: usize,
-        mut is_free: impl FnMut(QueueId) -> bool,
+        mut state: impl FnMut(QueueId) -> QueueState,
     ) -> Room {
         let mut closing = 0;
         if self.count(uid) >= most {
             self.0.retain(|entry| {
-                if entry.uid != uid || entry.connected || entry.is_held() {
+                if entry.uid != uid || !entry.is_unheld() {
                     return true;
                 }
-                let is_busy = !is_free(entry.queue_id);
-                closing += usize::from(is_busy);
-                is_busy
+                let state = state(entry.queue_id);
+                closing += usize::from(state == QueueState::Busy);
+                state != QueueState::Free
             });
         }
         match self.count(uid) {
@@ -88,38 +130,67 @@ impl Quota {
     /// Whether a client holds the memory of a former socket of `queue_id`, which was bound anew.
     /// The queue is not granted meanwhile, so that there is at most one memory for each queue.
     pub(crate) fn is_held(&self, queue_id: QueueId) -> bool {
-        self.0.iter().any(|entry| entry.queue_id == queue_id && entry.is_held())
+        self.0.iter().any(|entry| entry.queue_id == queue_id && entry.memory.is_held())
     }
 
     /// Whether the client that got the socket of `queue_id` is connected.
     pub(crate) fn is_connected(&self, queue_id: QueueId) -> bool {
-        self.0.iter().any(|entry| entry.queue_id == queue_id && entry.connected)
+        self.0.iter().any(|entry| entry.queue_id == queue_id && entry.former.is_none())
     }
 
-    /// Records that `uid` got the socket of `queue_id` with `memory`. The queue's former owner has
-    /// no socket there any more.
-    pub(crate) fn granted(&mut self, uid: u32, queue_id: QueueId, memory: LentMemory) {
+    /// Whether a former client keeps a queue of `interface` in zero-copy mode.
+    pub(crate) fn keeps_zerocopy(&self, interface: u32) -> bool {
+        self.0.iter().any(|entry| {
+            let is_kept = entry.former.as_ref().is_some_and(|former| former.told);
+            entry.queue_id.interface == interface && entry.zerocopy && is_kept
+        })
+    }
+
+    /// Records that `uid` got the socket of `queue_id` with `memory`, which the log calls `name`.
+    /// The queue's former owner has no socket there any more.
+    pub(crate) fn granted(
+        &mut self,
+        uid: u32,
+        queue_id: QueueId,
+        memory: LentMemory,
+        (zerocopy, name): (bool, String),
+    ) {
         self.0.retain(|entry| entry.queue_id != queue_id);
-        self.0.push(Entry { uid, queue_id, memory: Some(memory), connected: true });
+        self.0.push(Entry { uid, queue_id, name, memory, zerocopy, former: None });
     }
 
-    /// Closes the memory of former sockets that no client holds, and forgets those sockets if their
-    /// interface does not exist.
-    pub(crate) fn tidy(&mut self, exists: impl Fn(u32) -> bool) {
+    /// Forgets former sockets whose memory is not used any more, and logs which ones clients keep.
+    pub(crate) fn tidy(&mut self, time: Instant, mut state: impl FnMut(QueueId) -> QueueState) {
+        let mut any_used = false;
         self.0.retain_mut(|entry| {
-            if entry.connected || entry.is_held() {
+            let Some(former) = &mut entry.former else { return true };
+            if any_used || time < former.check_at {
                 return true;
             }
-            entry.memory = None;
-            exists(entry.queue_id.interface)
+            former.check_at = time + CHECK_PAUSE;
+            let is_held = entry.memory.is_held();
+            if !is_held && entry.memory.is_unused() {
+                return false;
+            }
+            any_used = !is_held;
+            if entry.zerocopy && state(entry.queue_id) == QueueState::Free {
+                entry.zerocopy = false;
+            } else if entry.zerocopy || !is_held {
+                entry.tell();
+            }
+            true
         });
+        // Another one is asked about first in the next second.
+        if any_used {
+            self.0.rotate_left(1);
+        }
     }
 
     /// Records the end of the connection over which `uid` got the socket of `queue_id`.
-    pub(crate) fn disconnected(&mut self, uid: u32, queue_id: QueueId) {
+    pub(crate) fn disconnected(&mut self, uid: u32, queue_id: QueueId, time: Instant) {
         for entry in &mut self.0 {
             if entry.uid == uid && entry.queue_id == queue_id {
-                entry.connected = false;
+                entry.former = Some(Former { check_at: time + CLOSE_MAX, told: false });
             }
         }
     }
@@ -128,7 +199,8 @@ impl Quota {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lent_memory::tests::new_memory;
+    use crate::lent_memory::tests::{new_memory, pages_of};
+    use QueueState::{Busy, Free, NoInterface};
 
     const fn at(queue: u32) -> QueueId {
         QueueId { interface: 3, queue }
@@ -139,17 +211,27 @@ mod tests {
         new_memory().0
     }
 
+    fn name() -> (bool, String) {
+        (false, String::new())
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "any time will do")]
+    fn now() -> Instant {
+        Instant::now()
+    }
+
     #[test]
     fn a_kept_socket_counts_after_the_connection_ends() {
         let mut quota = Quota::default();
         for queue in 0..2 {
             assert_eq!(quota.room(7, 2, |_| panic!("there is room")), Room::Free);
-            quota.granted(7, at(queue), unheld());
+            quota.granted(7, at(queue), unheld(), name());
         }
         assert_eq!(quota.room(7, 2, |_| panic!("both are connected")), Room::Full);
-        quota.disconnected(7, at(0));
-        assert_eq!(quota.room(7, 2, |queue_id| queue_id != at(0)), Room::Soon, "kept, or closing");
-        assert_eq!(quota.room(7, 2, |queue_id| queue_id == at(0)), Room::Free, "given back");
+        quota.disconnected(7, at(0), now());
+        assert_eq!(quota.room(7, 2, |_| Busy), Room::Soon, "kept, or closing");
+        assert_eq!(quota.room(7, 2, |_| NoInterface), Room::Full, "nobody knows");
+        assert_eq!(quota.room(7, 2, |_| Free), Room::Free, "given back");
         assert_eq!(quota.room(8, 1, |_| panic!("another user's business")), Room::Free);
     }
 
@@ -157,53 +239,100 @@ mod tests {
     fn closing_sockets_make_no_room_below_a_smaller_quota() {
         let mut quota = Quota::default();
         for queue in 0..3 {
-            quota.granted(7, at(queue), unheld());
+            quota.granted(7, at(queue), unheld(), name());
         }
-        quota.disconnected(7, at(0));
-        assert_eq!(quota.room(7, 2, |_| false), Room::Full, "two are connected");
-        quota.disconnected(7, at(1));
-        assert_eq!(quota.room(7, 2, |_| false), Room::Soon);
+        quota.disconnected(7, at(0), now());
+        assert_eq!(quota.room(7, 2, |_| Busy), Room::Full, "two are connected");
+        quota.disconnected(7, at(1), now());
+        assert_eq!(quota.room(7, 2, |_| Busy), Room::Soon);
     }
 
     #[test]
     fn kept_memory_counts_and_holds_its_queue() {
         let mut quota = Quota::default();
         let (memory, client) = new_memory();
-        quota.granted(7, at(0), memory);
-        quota.disconnected(7, at(0));
-        assert_eq!(quota.room(7, 1, |_| true), Room::Full, "the queue is free, the memory is not");
+        quota.granted(7, at(0), memory, name());
+        quota.disconnected(7, at(0), now());
+        assert_eq!(quota.room(7, 1, |_| Free), Room::Full, "the queue is free, the memory is not");
         assert!(quota.is_held(at(0)) && !quota.is_held(at(1)));
         drop(client);
         assert!(!quota.is_held(at(0)));
-        assert_eq!(quota.room(7, 1, |_| true), Room::Free);
+        assert_eq!(quota.room(7, 1, |_| Free), Room::Free);
     }
 
     #[test]
-    fn memory_of_a_former_socket_is_closed_once_no_client_holds_it() {
+    fn a_former_socket_is_forgotten_once_no_client_uses_its_memory() {
         let mut quota = Quota::default();
         let (memory, client) = new_memory();
-        quota.granted(7, at(0), memory);
-        let left_after = |quota: &mut Quota, exists| {
-            quota.tidy(|interface| exists && interface == 3);
-            (quota.0.iter().any(|entry| entry.memory.is_some()), quota.count(7))
+        quota.granted(7, at(0), memory, name());
+        let count_at = |quota: &mut Quota, time| {
+            quota.tidy(time, |_| panic!("its memory tells"));
+            quota.count(7)
         };
-        assert_eq!(left_after(&mut quota, true), (true, 1), "connected");
-        quota.disconnected(7, at(0));
-        assert_eq!(left_after(&mut quota, false), (true, 1), "a client holds it");
+        let mut time = now();
+        assert_eq!(count_at(&mut quota, time), 1, "connected");
+        quota.disconnected(7, at(0), time);
+        time += CLOSE_MAX;
+        assert_eq!(count_at(&mut quota, time), 1, "a client holds the memory");
         drop(client);
-        assert_eq!(left_after(&mut quota, true), (false, 1), "the socket may be kept");
-        assert_eq!(quota.room(7, 1, |_| false), Room::Soon);
-        assert_eq!(left_after(&mut quota, false), (false, 0), "its interface is gone");
+        assert_eq!(count_at(&mut quota, time), 1, "it was asked about");
+        assert_eq!(count_at(&mut quota, time + CHECK_PAUSE), 0);
+    }
+
+    /// Pages in a pipe stand for those that an AF_XDP socket uses, wherever its interface is.
+    #[test]
+    fn a_former_socket_counts_while_the_kernel_uses_its_memory() {
+        let mut quota = Quota::default();
+        let mut time = now();
+        let [first, second] = [0, 1].map(|queue| {
+            let (memory, client) = new_memory();
+            quota.granted(7, at(queue), memory, name());
+            quota.disconnected(7, at(queue), time);
+            pages_of(&client)
+        });
+        let mut next_count = || {
+            time += CHECK_PAUSE;
+            quota.tidy(time, |_| NoInterface);
+            quota.count(7)
+        };
+        assert_eq!(next_count(), 2);
+        drop(second);
+        assert_eq!((0..2).map(|_| next_count()).last(), Some(1), "each has its turn");
+        assert_eq!(next_count(), 1);
+        drop(first);
+        assert_eq!(next_count(), 0);
+    }
+
+    #[test]
+    fn a_queue_that_is_kept_in_zero_copy_mode_is_known_from_a_second_after_its_grant() {
+        let mut quota = Quota::default();
+        let (memory, _client) = new_memory();
+        quota.granted(7, at(0), memory, (true, "queue 0".to_owned()));
+        let (memory, _client) = new_memory();
+        quota.granted(7, at(1), memory, name());
+        let end = now();
+        quota.disconnected(7, at(0), end);
+        quota.disconnected(7, at(1), end);
+        let mut is_kept_at = |time, state| {
+            quota.tidy(time, |queue_id| {
+                assert_eq!(queue_id, at(0), "the other takes no packets of others");
+                state
+            });
+            quota.keeps_zerocopy(3)
+        };
+        assert!(!is_kept_at(end, Busy), "the client may be closing it");
+        assert!(is_kept_at(end + CLOSE_MAX, Busy));
+        assert!(!is_kept_at(end + CLOSE_MAX + CHECK_PAUSE, Free), "the memory alone is kept");
     }
 
     #[test]
     fn a_queue_has_one_owner() {
         let mut quota = Quota::default();
-        quota.granted(7, at(0), unheld());
-        quota.disconnected(7, at(0));
-        quota.granted(8, at(0), unheld());
+        quota.granted(7, at(0), unheld(), name());
+        quota.disconnected(7, at(0), now());
+        quota.granted(8, at(0), unheld(), name());
         assert_eq!(quota.room(7, 1, |_| panic!("nothing is left of it")), Room::Free);
-        quota.disconnected(7, at(0));
-        assert_eq!(quota.room(8, 1, |_| true), Room::Full, "still connected");
+        quota.disconnected(7, at(0), now());
+        assert_eq!(quota.room(8, 1, |_| Free), Room::Full, "still connected");
     }
 }

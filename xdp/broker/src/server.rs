@@ -380,7 +380,7 @@ impl Server {
     fn hang_up(&mut self, number: usize) {
         let Client { connection, user, granted, .. } = self.clients.swap_remove(number);
         if let Some(granted) = granted {
-            self.grants.ended(&granted);
+            self.grants.ended(&granted, now());
             self.log.grant(&user, "has no socket any more");
         }
         self.close(user.uid, connection.shut_down());

@@ -108,7 +108,8 @@ pub(crate) fn memory_file(layout: Layout) -> io::Result<OwnedFd> {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     let file = memfd_create("ofi-xdp-umem", flags)?;
     ftruncate(&file, layout.bytes() as u64)?;
-    fcntl_add_seals(&file, SealFlags::GROW | SealFlags::SHRINK | SealFlags::SEAL)?;
+    // Further seals are permitted: by one the broker asks whether the memory is in use.
+    fcntl_add_seals(&file, SealFlags::GROW | SealFlags::SHRINK)?;
     Ok(file)
 }
 

@@ -4,6 +4,8 @@
 use std::fs;
 use std::os::fd::{AsFd as _, OwnedFd};
 
+use ofi_xdp_datapath::broker::Status;
+
 use crate::common::{Hosts, INTERFACE, eventually, run, skipped};
 use crate::{Broker, ask, is_granted, policy, request, udp};
 
@@ -28,9 +30,37 @@ fn root_memory_of_a_former_socket_is_given_back() {
     assert!(is_granted(&answer), "{}", answer.0.reason);
     let [socket, memory, ..] = <[OwnedFd; 4]>::try_from(answer.1).unwrap();
     eventually("the broker asks by one descriptor who has it", || memories(&broker) == 1);
-    drop((stream, memory));
+    drop((stream, memory, socket));
     eventually("no process has the memory", || memories(&broker) == 0);
+}
+
+/// A removed interface takes no memory from the sockets of its queues.
+#[test]
+fn root_a_former_socket_on_an_interface_that_is_gone_counts_until_it_is_closed() {
+    if skipped() {
+        return;
+    }
+    let hosts = Hosts::new();
+    let broker = Broker::start(&hosts, &policy(&[0], "sockets = 1"));
+    let stream = broker.connect();
+    let answer = ask(&stream, request(&hosts, None), udp(&hosts).as_fd());
+    assert!(is_granted(&answer), "{}", answer.0.reason);
+    let [socket, memory, ..] = <[OwnedFd; 4]>::try_from(answer.1).unwrap();
+    drop((stream, memory));
+    hosts.unlink();
+    hosts.relink([[1, 1]; 2]);
+    let udp_socket = udp(&hosts);
+    let ask_anew = || {
+        let stream = broker.connect();
+        let answer = ask(&stream, request(&hosts, None), udp_socket.as_fd());
+        (stream, answer)
+    };
+    eventually("the log has it", || broker.log().contains("the former socket counts until"));
+    let (_, (reply, _)) = ask_anew();
+    assert_eq!(reply.status, Status::Refused, "{}", reply.reason);
+    assert!(reply.reason.contains("user 0 has 1 sockets already"), "{}", reply.reason);
     drop(socket);
+    eventually("the socket counts no more", || is_granted(&ask_anew().1));
 }
 
 #[test]
