@@ -14,12 +14,12 @@ use crate::attach_mode::AttachMode;
 use crate::maps::Maps;
 use crate::process_list::ProcessList;
 
-/// The link of an attached program.
+/// The link of an attached program, for this process.
 #[derive(Debug)]
-pub(crate) enum Link {
+pub(crate) enum ProgramLink {
     /// It stays while this descriptor is open.
-    Held(OwnedFd),
-    /// The link with this id, which only the process that attached the program holds.
+    Open(OwnedFd),
+    /// The id of one that another process keeps.
     ById(u32),
 }
 
@@ -28,7 +28,7 @@ pub(crate) enum Link {
 pub(crate) struct Attached {
     pub(crate) mode: AttachMode,
     pub(crate) maps: Maps,
-    pub(crate) link: Link,
+    pub(crate) link: ProgramLink,
     /// Dropped last: while the program can be found on the interface, its entry is in the list.
     _entry: Entry,
 }
@@ -57,7 +57,7 @@ impl Entry {
     }
 
     /// Turns the entry into the attached program of `link`.
-    pub(crate) fn hold(self, mode: AttachMode, maps: Maps, link: Link) -> Arc<Attached> {
+    pub(crate) fn hold(self, mode: AttachMode, maps: Maps, link: ProgramLink) -> Arc<Attached> {
         let key = self.0;
         let attached = Arc::new(Attached { mode, maps, link, _entry: self });
         if let Some((_, program)) = ATTACHED.lock().iter_mut().find(|(other, _)| *other == key) {

@@ -29,16 +29,17 @@
 //!    exit or `SIGKILL`.
 //!
 //! A process that passes its sockets on, as `xdp-broker` does, attaches the program under another
-//! name ([`Redirect::open_lent`]). A process that joins it closes its descriptor of the link, so the
-//! program goes with the process that attached it.
+//! name ([`Redirect::open_lent`]). A process that joins it closes its descriptor of the link, so
+//! the program goes with the process that attached it.
 //!
 //! A slot of `sockets` belongs to the first process that puts a socket there. The kernel empties
 //! the slot when the socket closes, also by `SIGKILL`. It does not delete entries of `ports`: the
 //! next owner of the slot deletes the entries that a dead predecessor has left.
 //!
 //! A stale entry is harmless. If its slot is empty, the program passes the packet. If its slot has
-//! a socket of another address, the receiver drops the packet by its address. An entry whose socket
-//! another process has kept is none: it goes with the program of the process that passed it on. An endpoint that
+//! a socket of another address, the receiver drops the packet by its address. An entry
+//! is not stale while another process keeps its socket: it goes with the program of the process
+//! that passed the socket on. An endpoint that
 //! claims the port of a stale entry during the deletion may lose its own entry. Therefore an
 //! endpoint without packets checks its claim ([`Claim::is_valid`]).
 //!

@@ -20,7 +20,7 @@ use libbpf_rs::{MapCore, MapHandle, PrintLevel, Program, Xdp, XdpFlags, libbpf_s
 use nix::sys::signal::{SigSet, SigmaskHow};
 
 use crate::attach_mode::AttachMode;
-use crate::attached::{self, Attached, Entry, Link};
+use crate::attached::{self, Attached, Entry, ProgramLink};
 use crate::claim::Claim;
 use crate::error::{CAPABILITY_LOAD, CAPABILITY_SHARE, Error};
 use crate::layout::{Counters, EndpointAddress};
@@ -42,7 +42,7 @@ const OPEN_PAUSE: Duration = Duration::from_millis(10);
 struct Form {
     /// For frames in several buffers.
     multi_buffer: bool,
-    /// Of a process that passes sockets on.
+    /// For a process that passes sockets on.
     lent: bool,
 }
 
@@ -117,8 +117,8 @@ impl Redirect {
     pub fn is_attached(&self) -> Result<bool, Error> {
         const WHAT: &str = "ask for a link's interface";
         let ifindex = match &self.0.link {
-            Link::Held(link) => raw::link_ifindex(link.as_fd()),
-            Link::ById(id) => match raw::link_fd_by_id(*id) {
+            ProgramLink::Open(link) => raw::link_ifindex(link.as_fd()),
+            ProgramLink::ById(id) => match raw::link_fd_by_id(*id) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
                 link => link.and_then(|link| raw::link_ifindex(link.as_fd())),
             },
@@ -133,8 +133,8 @@ impl Redirect {
     #[must_use]
     pub fn link(&self) -> Option<BorrowedFd<'_>> {
         match &self.0.link {
-            Link::Held(link) => Some(link.as_fd()),
-            Link::ById(_) => None,
+            ProgramLink::Open(link) => Some(link.as_fd()),
+            ProgramLink::ById(_) => None,
         }
     }
 
@@ -293,7 +293,7 @@ fn attach(ifindex: i32, mode: AttachMode, loaded: &Loaded) -> Result<Option<Redi
     // The entry exists before the program can be found on the interface.
     let entry = Entry::new(program);
     let source = match raw::link_create(loaded.program.as_fd(), ifindex, mode.flags()) {
-        Ok(link) => return Ok(Some(Redirect(entry.hold(mode, maps, Link::Held(link))))),
+        Ok(link) => return Ok(Some(Redirect(entry.hold(mode, maps, ProgramLink::Open(link))))),
         Err(source) => source,
     };
     match source.kind() {
@@ -355,12 +355,12 @@ fn share(
     };
     let maps = Maps::new(ports, sockets, counters, passed);
     let lent = attached_info.name.as_bytes() == NAME_LENT.as_bytes();
-    let link = if lent { Link::ById(found.id) } else { Link::Held(link) };
+    let link = if lent { ProgramLink::ById(found.id) } else { ProgramLink::Open(link) };
     Ok(Some(Redirect(entry.hold(mode, maps, link))))
 }
 
-/// The kernel's record of the attached program, if it is another instance of `own`: one of our names
-/// and an equal tag, the hash of the instructions. `None`: it was detached.
+/// The kernel's record of the attached program, if it is another instance of `own`: one of our
+/// names and an equal tag, the hash of the instructions. `None`: it was detached.
 fn same_program(own: u32, attached: u32, ifindex: i32) -> Result<Option<ProgramInfo>, Error> {
     let (mut own_info, mut attached_info) = (None, None);
     let options = ProgInfoQueryOptions::default().include_map_ids(true);

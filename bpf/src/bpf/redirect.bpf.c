@@ -301,9 +301,8 @@ int ofi_xdp(struct xdp_md *ctx)
 }
 
 /*
- * The same program in a process that passes its sockets on. A process that joins it knows by the
- * name that it must not outlive the process that attached it (redirect.rs). Loaded in place of the
- * other one.
+ * This program is loaded in place of ofi_xdp by a process that passes its sockets on. The name
+ * tells processes that join it not to prolong its life (redirect.rs).
  */
 SEC("xdp")
 int ofi_xdp_lent(struct xdp_md *ctx)

@@ -395,8 +395,8 @@ fn refusal(error: XskError) -> GrantError {
     }
 }
 
-/// The state of the queue `queue_id`, by an attempt to bind it. While a socket has a queue the kernel
-/// does not take it from the interface (`ethnl_set_channels`).
+/// The state of the queue `queue_id`, by an attempt to bind it. While a socket has a queue the
+/// kernel does not take it from the interface (`ethnl_set_channels`).
 fn state(queue_id: QueueId) -> QueueState {
     let queues = QueueRange::one_or_any(Some(queue_id.queue));
     let layout = Layout::new(RingSizes { rx: RingSize::MIN, tx: RingSize::MIN }, 0);

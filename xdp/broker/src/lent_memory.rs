@@ -42,8 +42,9 @@ impl LentMemory {
     }
 
     /// Whether nothing uses pages of the memory: no process by a mapping, and the kernel neither
-    /// for a socket nor in a pipe. The kernel seals a file against writing only then (`F_SEAL_WRITE`,
-    /// fcntl(2)). It waits for 0.2 s else. `false` if a client has forbidden further seals.
+    /// for a socket nor in a pipe. Only then the kernel seals a file against writing
+    /// (`F_SEAL_WRITE`, fcntl(2)); else it waits for 0.2 s. `false` if a client has forbidden
+    /// further seals.
     pub(crate) fn is_unused(&self) -> bool {
         fcntl_add_seals(&self.0, SealFlags::WRITE).is_ok()
     }

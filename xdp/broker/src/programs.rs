@@ -3,9 +3,10 @@
 //!
 //! Many cards reset when a program is attached or detached, which a client could cause at will. So
 //! a program stays for some time after its last grant. That is no time at first, and twice as long
-//! each time that it is attached again. Nor is it any time while a former client keeps a queue in
-//! zero-copy mode, which drivers take back without a program. In: opened leases. Out: the programs with their counters.
-//! Caller: `grants.rs`. Bounds: one program for each interface, kept for [`KEEP_MAX`] at most.
+//! each time that it is attached again. It is no time, too, while a former client keeps a queue in
+//! zero-copy mode, which drivers take back without a program. In: opened leases. Out: the programs
+//! with their counters. Caller: `grants.rs`. Bounds: one program for each interface, kept for
+//! [`KEEP_MAX`] at most.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -49,8 +50,8 @@ impl KeepTime {
 pub(crate) struct Programs(HashMap<u32, (KeepTime, Option<Redirect>)>);
 
 impl Programs {
-    /// Records that a lease on `interface` has attached `program`, or joined it. A former program is
-    /// dropped: its device has gone to another namespace, and this one has got its index.
+    /// Records that a lease on `interface` has attached `program`, or joined it. A former program
+    /// is dropped: its device has gone to another namespace, and this one has got its index.
     pub(crate) fn opened(&mut self, interface: u32, program: &Redirect, time: Instant) {
         match self.0.get_mut(&interface) {
             Some((times, Some(former))) if former.is(program) => times.used = time,
@@ -70,10 +71,10 @@ impl Programs {
         }
     }
 
-    /// Drops the programs that no grant has used for long enough (`is_used`, by interface), and those
-    /// of interfaces that are not in this namespace any more (`exists`): the kernel leaves them
-    /// attached to a device that goes to another one. An unused program is not kept for an interface
-    /// whose queues somebody holds by it (`is_abused`).
+    /// Drops the programs that no grant has used for long enough (`is_used`, by interface), and
+    /// those of interfaces that are not in this namespace any more (`exists`): the kernel leaves
+    /// them attached to a device that goes to another one. An unused program is not kept where
+    /// `is_abused`: a former client keeps a queue by it.
     pub(crate) fn tidy(
         &mut self,
         time: Instant,

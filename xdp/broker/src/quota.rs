@@ -3,12 +3,12 @@
 //!
 //! In: grants, and ends of connections. Out: whether a user may have another socket, and whether a
 //! queue may be granted again. A client that hangs up may keep its socket or the socket's memory,
-//! or pass them on, and the broker cannot revoke them. Therefore the socket counts until neither a
-//! client nor the kernel uses its memory, or its queue is found free and no client holds the memory.
-//! A queue whose interface is gone tells nothing. The broker closes the memory with that: the kernel
-//! charges it to the broker as long as that has it open. Caller: `grants.rs`. Bounds: one entry for
-//! each queue, and for each user as many as the policy allows sockets; a check is one attempt to
-//! bind. A question about memory that the kernel uses takes 0.2 s; there is one a second.
+//! or pass them on, and the broker cannot revoke them. Therefore the socket counts until its queue
+//! is found free and no client holds the memory, or until nothing uses the memory. The latter can
+//! be asked without an interface, too. The broker closes the memory then: the kernel charges it to
+//! the broker as long as that has it open. Caller: `grants.rs`. Bounds: one entry for each queue,
+//! and for each user as many as the policy allows sockets; a check is one attempt to bind. A
+//! question about memory that the kernel uses takes 0.2 s; there is one a second.
 
 use std::time::{Duration, Instant};
 
@@ -37,7 +37,7 @@ struct Entry {
 struct Former {
     check_at: Instant,
     /// Whether the log has that the client keeps it.
-    told: bool,
+    reported: bool,
 }
 
 impl Entry {
@@ -47,9 +47,9 @@ impl Entry {
     }
 
     /// Logs once that the client keeps its socket.
-    fn tell(&mut self) {
+    fn report(&mut self) {
         let Some(former) = &mut self.former else { return };
-        if std::mem::replace(&mut former.told, true) {
+        if std::mem::replace(&mut former.reported, true) {
             return;
         }
         if self.zerocopy {
@@ -141,7 +141,7 @@ impl Quota {
     /// Whether a former client keeps a queue of `interface` in zero-copy mode.
     pub(crate) fn keeps_zerocopy(&self, interface: u32) -> bool {
         self.0.iter().any(|entry| {
-            let is_kept = entry.former.as_ref().is_some_and(|former| former.told);
+            let is_kept = entry.former.as_ref().is_some_and(|former| former.reported);
             entry.queue_id.interface == interface && entry.zerocopy && is_kept
         })
     }
@@ -159,7 +159,7 @@ impl Quota {
         self.0.push(Entry { uid, queue_id, name, memory, zerocopy, former: None });
     }
 
-    /// Forgets former sockets whose memory is not used any more, and logs which ones clients keep.
+    /// Forgets former sockets once their memory is unused, and logs which ones clients keep.
     pub(crate) fn tidy(&mut self, time: Instant, mut state: impl FnMut(QueueId) -> QueueState) {
         let mut any_used = false;
         self.0.retain_mut(|entry| {
@@ -176,7 +176,7 @@ impl Quota {
             if entry.zerocopy && state(entry.queue_id) == QueueState::Free {
                 entry.zerocopy = false;
             } else if entry.zerocopy || !is_held {
-                entry.tell();
+                entry.report();
             }
             true
         });
@@ -190,7 +190,7 @@ impl Quota {
     pub(crate) fn disconnected(&mut self, uid: u32, queue_id: QueueId, time: Instant) {
         for entry in &mut self.0 {
             if entry.uid == uid && entry.queue_id == queue_id {
-                entry.former = Some(Former { check_at: time + CLOSE_MAX, told: false });
+                entry.former = Some(Former { check_at: time + CLOSE_MAX, reported: false });
             }
         }
     }
@@ -230,7 +230,7 @@ mod tests {
         assert_eq!(quota.room(7, 2, |_| panic!("both are connected")), Room::Full);
         quota.disconnected(7, at(0), now());
         assert_eq!(quota.room(7, 2, |_| Busy), Room::Soon, "kept, or closing");
-        assert_eq!(quota.room(7, 2, |_| NoInterface), Room::Full, "nobody knows");
+        assert_eq!(quota.room(7, 2, |_| NoInterface), Room::Full, "the memory has to tell");
         assert_eq!(quota.room(7, 2, |_| Free), Room::Free, "given back");
         assert_eq!(quota.room(8, 1, |_| panic!("another user's business")), Room::Free);
     }

@@ -74,8 +74,8 @@ impl InterfaceInfo {
         self.mac != MacAddress::default()
     }
 
-    /// Whether native mode is expected to work and to be the faster one: the interface has a device,
-    /// and its driver announces that mode, or does not tell.
+    /// Whether native mode is expected to work and to be the faster one: the interface has a
+    /// device, and its driver announces that mode, or does not tell.
     #[must_use]
     pub fn prefers_native(&self) -> bool {
         self.physical && self.xdp.is_none_or(|xdp| xdp.native)

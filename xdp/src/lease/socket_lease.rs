@@ -89,8 +89,8 @@ impl Lease {
 
     /// Opens a lease like [`Self::open`], for another process: makes one attempt on each queue that
     /// `may_use` allows, and the program goes with this process ([`Redirect::open_lent`]). A
-    /// forbidden queue counts as busy, and costs nothing. With `native_first`, a request for generic
-    /// mode attaches the program in that mode only where the driver refuses native mode.
+    /// forbidden queue counts as busy, and costs nothing. With `native_first`, a request for
+    /// generic mode attaches the program in that mode only where the driver refuses native mode.
     ///
     /// # Errors
     /// Those of [`Self::open`].
