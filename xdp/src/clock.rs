@@ -10,8 +10,8 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::cycle_counter;
 
-/// The time of `CLOCK_MONOTONIC` (`clock_gettime(2)`). Two readings a few nanoseconds apart may
-/// show the later one first.
+/// The time of `CLOCK_MONOTONIC` (`clock_gettime(2)`). A reading may be
+/// earlier than the one before, by some tens of nanoseconds.
 #[inline]
 #[must_use]
 pub fn now() -> Instant {

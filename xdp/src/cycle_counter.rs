@@ -2,9 +2,9 @@
 //! The time by the processor's cycle counter: a third of what the kernel's clock costs.
 //!
 //! In: the counter, and the kernel's clock in an [`Anchor`] from time to time. Out: the time of
-//! that clock, wrong by the change of its rate over [`AGE_MAX`] cycles: a few nanoseconds, as NTP
-//! changes it by 500 ppm at most. Caller: `clock.rs`. Bound: one anchor for the process, and
-//! [`ATTEMPTS_MAX`] attempts to set it.
+//! that clock. It is wrong by half of what a reading of the two takes, tens of nanoseconds, and by
+//! the change of the clock's rate over [`AGE_MAX`] cycles: 50 ns while NTP slews it by 500 ppm.
+//! Caller: `clock.rs`. Bound: one anchor for the process, [`ATTEMPTS_MAX`] attempts to set it.
 //!
 //! The kernel's choice of the counter as its clock source says that the counters of all processors
 //! agree and never stop (Documentation/timers/timekeeping.rst). With another clock source, and on
@@ -21,12 +21,26 @@ const AGE_MAX: u64 = 1 << 18;
 const RATE_NANOS: u64 = 10_000_000;
 /// Two rates in a row differ by one in this many, or the counter has jumped.
 const RATE_CHANGE: u64 = 1 << 10;
-/// The most cycles around a reading of the kernel's clock that pairs the two. A longer one was
-/// interrupted.
+/// The most cycles around a reading of the kernel's clock that pairs the two.
 const READING_MAX: u64 = 1 << 11;
+/// A reading that takes this many times as long as the shortest one was interrupted. The counter
+/// does not follow the processor's frequency, so readings differ.
+const INTERRUPTED: u64 = 8;
 /// Attempts to read the kernel's clock without an interruption.
-const ATTEMPTS_MAX: u32 = 2;
+const ATTEMPTS_MAX: u32 = 3;
+/// Calls in a row without such a reading after which the counter is given up: the kernel's clock
+/// has become another one.
+const MISSES_MAX: u32 = 64;
+/// Time between two questions for the kernel's clock source, in nanoseconds (10 s): it gives the
+/// counter up where counters of processors go apart.
+const ASK_NANOS: u64 = 10_000_000_000;
 
+/// The cycles of the shortest reading.
+static SHORTEST: AtomicU64 = AtomicU64::new(READING_MAX);
+/// Calls without a reading that pairs the clocks, in a row.
+static MISSES: AtomicU32 = AtomicU32::new(0);
+/// The time of the last question for the clock source.
+static ASKED_AT: AtomicU64 = AtomicU64::new(0);
 /// Whether the counter can be used: not known yet, no, yes.
 static STATE: AtomicU8 = AtomicU8::new(UNKNOWN);
 const UNKNOWN: u8 = 0;
@@ -51,11 +65,7 @@ pub(crate) fn nanos(kernel_clock: impl Fn() -> u64) -> u64 {
 #[cold]
 #[inline(never)]
 fn set_anchor(kernel_clock: &dyn Fn() -> u64) -> u64 {
-    let mut state = STATE.load(Ordering::Relaxed);
-    if state == UNKNOWN {
-        state = if is_usable() { USABLE } else { UNUSABLE };
-        STATE.store(state, Ordering::Relaxed);
-    }
+    let state = STATE.load(Ordering::Relaxed);
     if state == UNUSABLE {
         return kernel_clock();
     }
@@ -64,10 +74,19 @@ fn set_anchor(kernel_clock: &dyn Fn() -> u64) -> u64 {
         let before = cycles();
         nanos = kernel_clock();
         let took = cycles().wrapping_sub(before);
-        if took <= READING_MAX {
+        let shortest = SHORTEST.fetch_min(took, Ordering::Relaxed).min(took);
+        if took <= READING_MAX.min(INTERRUPTED * shortest) {
+            MISSES.store(0, Ordering::Relaxed);
             ANCHOR.set(before.wrapping_add(took / 2), nanos);
             break;
         }
+    }
+    let misses = MISSES.fetch_add(1, Ordering::Relaxed);
+    let asks = nanos.saturating_sub(ASKED_AT.load(Ordering::Relaxed)) >= ASK_NANOS;
+    if state == UNKNOWN || asks || misses >= MISSES_MAX {
+        ASKED_AT.store(nanos, Ordering::Relaxed);
+        let is_usable = misses < MISSES_MAX && is_usable();
+        STATE.store(if is_usable { USABLE } else { UNUSABLE }, Ordering::Relaxed);
     }
     nanos
 }
@@ -240,6 +259,23 @@ mod tests {
         assert_eq!(rate((0, 0), (5, 10), 0), Some(0), "the first one");
     }
 
+    /// In a process of its own, as each test has one (nextest).
+    #[test]
+    fn a_clock_that_takes_long_is_read_once_a_call() {
+        use std::cell::Cell;
+        let readings = Cell::new(0);
+        let slow = || {
+            readings.set(readings.get() + 1);
+            std::thread::sleep(std::time::Duration::from_micros(10));
+            readings.get()
+        };
+        for _ in 0..=MISSES_MAX + 1 {
+            set_anchor(&slow);
+        }
+        let before = readings.get();
+        assert_eq!((set_anchor(&slow), STATE.load(Ordering::Relaxed)), (before + 1, UNUSABLE));
+    }
+
     #[test]
     fn the_counter_agrees_with_the_kernels_clock() {
         use rustix::time::{ClockId, clock_gettime};
@@ -255,7 +291,8 @@ mod tests {
             let before = kernel_clock();
             let read = nanos(kernel_clock);
             let after = kernel_clock();
-            let slack = AGE_MAX / 1000;
+            // Of half a reading and of the rate; a cycle is no longer than a nanosecond.
+            let slack = READING_MAX + AGE_MAX / 1000;
             assert!(before <= read + slack && read <= after + slack, "{before} {read} {after}");
             by_counter += u32::from(ANCHOR.nanos(cycles()).is_some());
         }

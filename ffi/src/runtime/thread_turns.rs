@@ -92,8 +92,11 @@ impl Runtime {
             }
             self.resume(state, None);
         }
-        // A call sends one budget. The thread sends the rest if the application does not come back.
-        if let Some((due, until)) = state.due().zip(state.thread_until)
+        // The thread sends what a call leaves, and datagrams that wait for others, if the application
+        // does not come back.
+        let waits = state.engine.with(|engine| engine.datagrams_waiting() > 0);
+        let rest = waits.then_some(Instant::ZERO);
+        if let Some((due, until)) = rest.or_else(|| state.due()).zip(state.thread_until)
             && due < until
         {
             state.wakers.alarm.set(due);
@@ -241,6 +244,23 @@ mod tests {
         assert!(runtime.is_suspended());
         assert_eq!(runtime.lock().thread_until, turn);
         assert!(turn.is_some_and(|at| at < NEVER));
+    }
+
+    /// It waits for others while a completion is unread.
+    #[test]
+    fn the_thread_has_a_turn_for_a_datagram_that_waits() {
+        let thread = Arc::new(Wait::new().unwrap());
+        let (runtime, peer) = datagram_runtime(&thread);
+        runtime.connect_alarm().unwrap();
+        runtime.drive_from_thread(true);
+        post_datagram(&runtime, peer, false);
+        assert!(has_turn(&thread, LATE));
+        runtime.drive_from_thread(true);
+        post_datagram(&runtime, peer, false);
+        assert!(runtime.lock().engine.with(|engine| engine.datagrams_waiting() > 0));
+        assert!(has_turn(&thread, LATE));
+        runtime.drive_from_thread(true);
+        assert!(runtime.lock().engine.with(|engine| engine.datagrams_waiting() == 0));
     }
 
     #[test]

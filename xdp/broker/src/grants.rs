@@ -190,7 +190,8 @@ impl GrantManager {
             .map_err(|error| format!("open the memory again: {error}"))?;
         let name = format!("{user}: queue {} of {name}", queue_id.queue);
         let (interface, uid) = (interface.name.clone(), user.uid);
-        let client = ClientParts { memory: client_memory, counters_page, unsteered_reason };
+        let (memory_fd, may_steer) = (client_memory, steer.1);
+        let client = ClientParts { memory: memory_fd, counters_page, may_steer, unsteered_reason };
         Ok((lease, PendingGrant { udp_socket, interface, uid, queue_id, name, memory, client }))
     }
 
@@ -337,6 +338,8 @@ pub(crate) struct PendingGrant {
 struct ClientParts {
     memory: OwnedFd,
     counters_page: OwnedFd,
+    /// Whether the policy allows a rule.
+    may_steer: bool,
     /// Reason why no rule was made although requested; else empty.
     unsteered_reason: String,
 }
@@ -350,6 +353,11 @@ impl PendingGrant {
     /// The descriptor of the counters page.
     pub(crate) fn counters_page(&self) -> BorrowedFd<'_> {
         self.client.counters_page.as_fd()
+    }
+
+    /// Whether the policy allows a rule of the device for the socket.
+    pub(crate) const fn may_steer(&self) -> bool {
+        self.client.may_steer
     }
 
     /// Reason why packets are not steered although requested; else empty.

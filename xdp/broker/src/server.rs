@@ -322,11 +322,9 @@ impl Server {
                 self.log.grant(&user, &format!("{pending} queue {queue}, {mode}"));
                 let Some((counts, kernel_rx_at)) = lease.kernel_rx_counter() else { return false };
                 let kernel_rx_at = u32::try_from(kernel_rx_at).unwrap_or(u32::MAX);
-                let multi_buffer = socket.multi_buffer();
-                let reply = Reply {
-                    status: Status::Granted { queue, mode, multi_buffer, kernel_rx_at },
-                    reason: pending.unsteered_reason(lease).to_owned(),
-                };
+                let (multi_buffer, may_steer) = (socket.multi_buffer(), pending.may_steer());
+                let status = Status::Granted { queue, mode, multi_buffer, may_steer, kernel_rx_at };
+                let reply = Reply { status, reason: pending.unsteered_reason(lease).to_owned() };
                 let descriptors =
                     [socket.socket(), pending.memory(), pending.counters_page(), counts];
                 let sent = client.connection.send(&reply, &descriptors);

@@ -143,6 +143,11 @@ impl XskPort {
         self.lease.is_brokered()
     }
 
+    /// Whether the broker makes a rule of the device on request.
+    pub(crate) const fn may_steer(&self) -> bool {
+        self.lease.may_steer()
+    }
+
     /// Reason why no rule of the device steers packets to the queue, if that was requested.
     pub(super) fn unsteered_reason(&self) -> Option<&str> {
         self.lease.unsteered_reason()

@@ -45,6 +45,8 @@ pub(crate) struct BrokerLease {
     pub(crate) counters_page: CountersReader,
     /// The map with the count of packets left to the kernel socket, and the offset of the count.
     pub(crate) kernel_rx_counter: (OwnedFd, usize),
+    /// Whether the policy allows a rule of the device.
+    pub(crate) may_steer: bool,
 }
 
 /// This process's share of the program. Dropping it ends the redirection.
@@ -190,6 +192,11 @@ impl Lease {
     /// Whether the broker holds the redirection.
     pub(crate) const fn is_brokered(&self) -> bool {
         matches!(self.program, Program::Broker(..))
+    }
+
+    /// Whether the broker holds the redirection, and makes a rule of the device on request.
+    pub(crate) const fn may_steer(&self) -> bool {
+        matches!(&self.program, Program::Broker(broker) if broker.may_steer)
     }
 
     /// A lease from the broker, with the reason why packets are not steered.

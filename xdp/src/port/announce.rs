@@ -34,6 +34,11 @@ impl Announcement {
         Self { known: routes.mac(), peers: hosts.unwrap_or_default(), missing: 0 }
     }
 
+    /// Whether a datagram could not leave.
+    pub(super) const fn is_missing(&self) -> bool {
+        self.missing > 0
+    }
+
     /// Makes the neighbours learn `mac`, the address of an interface that is up and has a carrier,
     /// if they do not know it. The next call repeats what cannot leave now.
     pub(super) fn announce(&mut self, mac: MacAddress, udp_socket: BorrowedFd<'_>) {

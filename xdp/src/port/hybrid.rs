@@ -36,6 +36,7 @@ use super::xdp_half::{Reopened, XdpHalf, protect};
 use crate::af_xdp::framing::XskTransmit;
 use crate::af_xdp::port::XskPort;
 use crate::config::PortConfig;
+use crate::host::interfaces::{self, InterfaceInfo};
 use crate::host::netns::Namespace;
 use crate::stats::{KernelStats, PortStats};
 use crate::tier::status::PortStatus;
@@ -241,6 +242,19 @@ impl HybridPort {
     /// the port's address is on no interface; those of the system calls.
     pub fn join(&mut self, group: SocketAddr, receives: bool) -> io::Result<()> {
         let interface = self.udp.interface().ok_or(Errno::ENODEV)?;
+        let joined = self.join_on(interface, group, receives);
+        let is_gone = |error: &io::Error| error.raw_os_error() == Some(Errno::ENODEV as i32);
+        if !joined.as_ref().is_err_and(is_gone) {
+            return joined;
+        }
+        // The interface may have been made anew, and has another index then.
+        let owns = |one: &InterfaceInfo| one.owns(self.local_addr().ip());
+        let present = interfaces::interfaces()?.into_iter().find(owns).ok_or(Errno::ENODEV)?;
+        self.udp.set_interface(present.index);
+        self.join_on(present.index, group, receives)
+    }
+
+    fn join_on(&mut self, interface: u32, group: SocketAddr, receives: bool) -> io::Result<()> {
         let mut joined = Ok(());
         self.change_sources(|port| joined = port.udp.join(group, interface, receives));
         self.poll_all_sources();

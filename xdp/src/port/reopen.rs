@@ -19,6 +19,9 @@ use crate::host::netlink::Netlink;
 use crate::host::route::table::Routes;
 use crate::mtu;
 
+/// Attempts that wait for neighbours: some four seconds.
+const PATIENCE: u32 = 4;
+
 /// The attempts to open a lost half again.
 pub(super) struct Reopening {
     /// The port's configuration, with its address and port.
@@ -27,6 +30,9 @@ pub(super) struct Reopening {
     /// Index of the interface of the lost half.
     lost: u32,
     announcement: Announcement,
+    /// Attempts that wait for the announcement: the routes to some neighbours may come back later
+    /// than the interface.
+    patience: u32,
     /// The reason against the last attempt.
     reason: String,
 }
@@ -48,6 +54,7 @@ impl Reopening {
             udp_socket: UninheritedFd::duplicate(udp_socket)?,
             lost: routes.interface(),
             announcement,
+            patience: PATIENCE,
             reason: String::new(),
         })
     }
@@ -76,6 +83,10 @@ impl Reopening {
         // Without a carrier no announcement leaves, although the kernel takes it.
         if let Some(interface) = interface.filter(|interface| interface.up) {
             self.announcement.announce(interface.mac, self.udp_socket.as_fd());
+            if self.announcement.is_missing() && self.patience > 0 {
+                self.patience -= 1;
+                return Err("no route leads to some neighbours yet".to_owned());
+            }
         }
         // Peers know the limit from the time when the port opened, and join packets beyond it.
         // Packets longer than the present MTU go through the kernel (`Routes`).

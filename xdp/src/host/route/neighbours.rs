@@ -93,7 +93,8 @@ impl Neighbours {
         }
     }
 
-    /// Asks for new neighbours. Without memory for that the next call does.
+    /// Asks for new neighbours, by a thread where one is to be had. Without memory for that the
+    /// next call does.
     #[cold]
     fn ask_new(&mut self) {
         let range = self.asked..self.known.len().min(self.asked + ASKED_MAX);
@@ -108,17 +109,19 @@ impl Neighbours {
         let (netlink, interface) = (Arc::clone(&self.netlink), self.interface);
         let question = Question::ask(move || {
             let mut netlink = netlink.lock().unwrap_or_else(PoisonError::into_inner);
-            answers.extend(ips.into_iter().map(|ip| {
-                ask_neighbour(&mut netlink, interface, ip).unwrap_or_else(|error| {
-                    log::debug!("neighbour {ip} could not be asked for: {error}");
-                    Neighbour::UNKNOWN
-                })
-            }));
+            answers.extend(ips.into_iter().map(|ip| answer(&mut netlink, interface, ip)));
             answers
         });
-        if let Ok(question) = question {
-            self.asked = range.end;
-            self.question = Some((range, question));
+        self.asked = range.end;
+        match question {
+            Ok(question) => self.question = Some((range, question)),
+            Err(error) => {
+                log::debug!("neighbours are asked for without a thread: {error}");
+                let mut netlink = self.netlink.lock().unwrap_or_else(PoisonError::into_inner);
+                for (ip, known) in self.known.get_mut(range).unwrap_or_default() {
+                    known.get_or_insert_with(|| answer(&mut netlink, self.interface, *ip));
+                }
+            }
         }
     }
 
@@ -161,6 +164,14 @@ impl Neighbours {
     pub(super) fn is_empty(&self) -> bool {
         self.known.is_empty() && self.index.is_empty()
     }
+}
+
+/// The neighbour with address `ip`, as the kernel has it; unknown where the kernel does not say.
+fn answer(netlink: &mut Netlink, interface: u32, ip: IpAddr) -> Neighbour {
+    ask_neighbour(netlink, interface, ip).unwrap_or_else(|error| {
+        log::debug!("neighbour {ip} could not be asked for: {error}");
+        Neighbour::UNKNOWN
+    })
 }
 
 #[cfg(test)]

@@ -58,7 +58,7 @@ pub(crate) fn ask(
         let (reply, descriptors) = receive(&stream).map_err(absent)?;
         let Reply { status, reason } = reply.ok_or_else(unknown_answer)?;
         match status {
-            Status::Granted { queue, mode, multi_buffer, kernel_rx_at } => {
+            Status::Granted { queue, mode, multi_buffer, may_steer, kernel_rx_at } => {
                 let [socket, memory, counters_page, kernel_rx_map] =
                     descriptors.try_into().map_err(|_| unknown_answer())?;
                 let (layout, descriptors) = (request.layout, (socket, memory));
@@ -68,6 +68,7 @@ pub(crate) fn ask(
                     connection: BrokerConnection::new(stream),
                     counters_page: CountersReader::new(counters_page),
                     kernel_rx_counter: (kernel_rx_map, kernel_rx_at as usize),
+                    may_steer,
                 };
                 return Ok(Lease::brokered(broker, socket, mode, reason));
             }

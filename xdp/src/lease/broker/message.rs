@@ -19,6 +19,9 @@ const MAGIC: u64 = 0x5844_5042_0000_0005;
 /// Flags of a request: [`SocketRequest::steer`], [`SocketRequest::any_payload`].
 const STEER: u32 = 1;
 const ANY_PAYLOAD: u32 = 2;
+/// Flags of a grant: `multi_buffer`, `may_steer` of [`Status::Granted`].
+const MULTI_BUFFER: u32 = 1;
+const MAY_STEER: u32 = 2;
 /// Maximum length of a reason, in bytes.
 const TEXT_BYTES: usize = 224;
 
@@ -53,7 +56,7 @@ struct RawReply {
     mode: u32,
     text_len: u32,
     text: [u8; TEXT_BYTES],
-    multi_buffer: u32,
+    granted_flags: u32,
     kernel_rx_at: u32,
 }
 
@@ -117,6 +120,8 @@ pub enum Status {
         mode: XskMode,
         /// Whether a packet may take several frames.
         multi_buffer: bool,
+        /// Whether the policy allows a rule of the device for the socket.
+        may_steer: bool,
         /// Offset in bytes of the count of packets left to the kernel socket
         /// ([`Lease::kernel_rx_counter`](crate::Lease::kernel_rx_counter)).
         kernel_rx_at: u32,
@@ -147,9 +152,10 @@ impl Reply {
         let mut raw = RawReply::new_zeroed();
         raw.magic = MAGIC;
         raw.status = match self.status {
-            Status::Granted { queue, mode, multi_buffer, kernel_rx_at } => {
-                (raw.queue, raw.mode) = (queue, mode_number(mode));
-                (raw.multi_buffer, raw.kernel_rx_at) = (multi_buffer.into(), kernel_rx_at);
+            Status::Granted { queue, mode, multi_buffer, may_steer, kernel_rx_at } => {
+                (raw.queue, raw.mode, raw.kernel_rx_at) = (queue, mode_number(mode), kernel_rx_at);
+                raw.granted_flags =
+                    (u32::from(multi_buffer) * MULTI_BUFFER) | (u32::from(may_steer) * MAY_STEER);
                 Self::GRANTED
             }
             Status::Busy => Self::BUSY,
@@ -174,7 +180,8 @@ impl Reply {
             Self::GRANTED => Status::Granted {
                 queue: raw.queue,
                 mode: mode(raw.mode)?,
-                multi_buffer: raw.multi_buffer != 0,
+                multi_buffer: raw.granted_flags & MULTI_BUFFER != 0,
+                may_steer: raw.granted_flags & MAY_STEER != 0,
                 kernel_rx_at: raw.kernel_rx_at,
             },
             Self::BUSY => Status::Busy,
@@ -235,8 +242,14 @@ mod tests {
     #[test]
     fn replies_come_back_and_long_reasons_are_cut() {
         let (queue, mode) = (3, XskMode::Skb);
-        let granted = Status::Granted { queue, mode, multi_buffer: true, kernel_rx_at: 448 };
-        for status in [granted, Status::Busy, Status::Refused] {
+        let granted = |multi_buffer, may_steer| Status::Granted {
+            queue,
+            mode,
+            multi_buffer,
+            may_steer,
+            kernel_rx_at: 448,
+        };
+        for status in [granted(true, false), granted(false, true), Status::Busy, Status::Refused] {
             let reply = Reply { status, reason: "user nobody may not".to_owned() };
             assert_eq!(Reply::from_bytes(&reply.to_bytes()), Some(reply));
         }

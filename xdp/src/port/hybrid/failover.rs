@@ -125,9 +125,9 @@ impl HybridPort {
             return self.fall_back(reason);
         }
         attachment.begin(now, &sockets.first, kernel_rx_hint.as_ref());
-        let is_brokered = sockets.first.is_brokered();
+        let may_steer = sockets.first.may_steer();
         let complains = |others: &mut OtherQueue| others.complain(&self.stats, &mut self.status);
-        if other_queue.as_mut().is_some_and(complains) && is_brokered {
+        if other_queue.as_mut().is_some_and(complains) && may_steer {
             self.steer();
         }
     }
