@@ -92,8 +92,8 @@ impl Runtime {
             }
             self.resume(state, None);
         }
-        // The thread sends what a call leaves, and datagrams that wait for others, if the application
-        // does not come back.
+        // The thread sends what a call leaves, and datagrams that wait for others, if the
+        // application does not come back.
         let waits = state.engine.with(|engine| engine.datagrams_waiting() > 0);
         let rest = waits.then_some(Instant::ZERO);
         if let Some((due, until)) = rest.or_else(|| state.due()).zip(state.thread_until)
