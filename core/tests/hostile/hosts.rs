@@ -140,6 +140,32 @@ fn messages_of_one_host_that_no_receive_wants_leave_storage_to_others() {
 }
 
 #[test]
+fn orphans_stay_where_a_host_that_has_its_share_wants_storage() {
+    let mut puppet = Puppet::beside_good_peer(&Config { unexpected: [16, 0, 0, 0], ..small() });
+    let gone = Unnamed::connect(&mut puppet, 1).unwrap();
+    for msn in 0..4 {
+        gone.send(&mut puppet, msn, &message(msn, b"x"));
+    }
+    let close = gone.now(&puppet, PacketKind::Close).packet(&[]);
+    puppet.ingest_at(gone.at, &close);
+    puppet.drive();
+    let at = PeerAddress::new(address(GOOD + 1).ip(), 1);
+    puppet.world.link.cut.push(at);
+    let other = Unnamed::connect_from(&mut puppet, at).unwrap();
+    for msn in 0..10 {
+        other.send(&mut puppet, msn, &message(msn, b"yy"));
+    }
+    let stats = puppet.engine().stats();
+    assert_eq!((stats.messages_put_out, stats.receiver_not_ready), (0, 1));
+    for context in 0..4 {
+        puppet.world.recv(0, context, 2);
+    }
+    puppet.drive();
+    let received = puppet.world.completions(0);
+    assert_eq!(received.iter().map(|it| it.len).collect::<Vec<_>>(), [1; 4]);
+}
+
+#[test]
 fn messages_of_one_host_are_no_occupancy_for_others() {
     let config = Config { peers: 256, connections: 256, responders: 256, ..small() };
     let mut puppet = Puppet::beside_good_peer(&config);

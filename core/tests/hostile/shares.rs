@@ -5,6 +5,7 @@ use crate::puppet::*;
 use crate::world::*;
 use ofi_xdp_core::wire::PacketKind;
 use ofi_xdp_core::*;
+use std::time::Duration;
 
 /// A connection, and a storage of two small messages.
 fn two_places() -> Puppet {
@@ -75,6 +76,30 @@ fn messages_of_a_named_peer_are_not_evicted() {
         puppet.drive();
         assert_eq!(puppet.world.received(0, 1), [1]);
     }
+}
+
+#[test]
+fn messages_of_a_removed_peer_are_evicted_when_the_storage_is_full() {
+    let config = Config { unexpected: [2, 0, 0, 0], ..small() };
+    let mut puppet = Puppet::beside_good_peer(&config).connect();
+    let named = puppet.engine().insert_peer(address(PUPPET)).unwrap();
+    store(&mut puppet, 0, 2);
+    puppet.engine().remove_peer(named).unwrap();
+    assert_eq!(puppet.engine().stored_messages(), 2);
+    puppet.engine().insert_peer(address(GOOD)).unwrap();
+    puppet.world.send(GOOD, 0, 0, vec![9]);
+    puppet.world.run(Duration::from_millis(5));
+    let stats = *puppet.engine().stats();
+    assert_eq!((stats.messages_put_out, stats.receiver_not_ready), (1, 0));
+    let good = &puppet.world.nodes[GOOD].engine;
+    let seen = good.peer_reports().find(|report| report.address == address(0));
+    assert_eq!(seen.unwrap().occupancy, 4, "its own message, and a place that an orphan has");
+    for context in 0..2 {
+        puppet.world.recv(0, context, 1);
+    }
+    puppet.drive();
+    assert_eq!([0, 1].map(|context| puppet.world.received(0, context)), [[1], [9]]);
+    puppet.world.audit();
 }
 
 #[test]

@@ -8,6 +8,7 @@
 //! Segments that do not cover their message, each byte once, end the connection.
 //! Bound: one search for each record.
 
+use crate::api::hosts::Host;
 use crate::api::posted::{MatchKind, Posted};
 use crate::collections::list::List;
 use crate::collections::slab::SlotIndex;
@@ -200,18 +201,18 @@ impl Matcher<'_> {
         let sender = Unexpected { peer, epoch, host, ..Unexpected::default() };
         let message = Unexpected { envelope, complete, handle, ..sender };
         let slot = self.unexpected.alloc(len, message);
-        if slot.is_none() && self.put_out_orphan(cx, len) {
+        if slot.is_none() && self.put_out_orphan(cx, len, host) {
             return self.unexpected.alloc(len, message);
         }
         slot
     }
 
-    /// Evicts the oldest orphan to make room for a message of `len` bytes. Returns whether there
-    /// was one.
+    /// Evicts the oldest orphan to make room for a message of `len` bytes from `host`. Returns
+    /// whether there was one that makes room.
     #[cold]
-    fn put_out_orphan(&mut self, cx: &mut Ctx<'_>, len: u64) -> bool {
+    fn put_out_orphan(&mut self, cx: &mut Ctx<'_>, len: u64, host: Option<Host>) -> bool {
         // bound: orphans, of which each one is adopted once
-        while let Some(slot) = self.unexpected.oldest_orphan(len) {
+        while let Some(slot) = self.unexpected.oldest_orphan(len, host) {
             if cx.table.is_named(self.unexpected.message(slot).peer) {
                 // The application has named its sender in the meantime.
                 self.unexpected.adopt(slot);

@@ -22,8 +22,8 @@ use crate::{OpError, PeerId};
 const ENDED_PER_CALL: u32 = 64;
 
 impl Matcher<'_> {
-    /// Ends the first stored messages of a peer.
-    pub(super) fn end_stored(&mut self, cx: &Ctx<'_>, peer: PeerId) {
+    /// Ends the first stored messages of a peer, which has no connection.
+    pub(crate) fn end_stored(&mut self, cx: &Ctx<'_>, peer: PeerId) {
         let mut slot = self.stored.first_of(&mut self.unexpected, peer);
         for _ in 0..ENDED_PER_CALL {
             if slot.is_none() {
@@ -113,11 +113,11 @@ impl Matcher<'_> {
     /// The connection of a stored message that waits for a receive has ended: an announced one is
     /// dropped, another one is an orphan if its sender is unnamed.
     fn end_stored_message(&mut self, cx: &Ctx<'_>, slot: StoredSlot) {
-        let Unexpected { peer, host, handle, .. } = *self.unexpected.message(slot);
+        let Unexpected { peer, handle, .. } = *self.unexpected.message(slot);
         if handle.is_some() {
             self.unqueue_stored(slot);
             self.unexpected.release(slot);
-        } else if host.is_some() && !cx.table.is_named(peer) {
+        } else if !cx.table.is_named(peer) && !cx.config.datagrams {
             self.unexpected.orphan(slot);
         }
     }

@@ -6,7 +6,7 @@
 //! bytes are behind [`Memory`](crate::Memory); this file has the bookkeeping. All operations are
 //! O(1).
 //!
-//! A message is an *orphan* when its connection has ended and the application has not named its
+//! A message is an *orphan* when its connection has ended and the application does not name its
 //! sender. Orphans leave when the storage is full, the oldest first, and do not count as occupancy.
 //!
 //! A message out of order is the *next* one when all earlier ones of its sender are accepted. It
@@ -44,7 +44,7 @@ pub(crate) struct UnexpectedPool<'s> {
     discarded: List<StoredSlot>,
     /// The last batch of messages out of order.
     batch: u32,
-    /// Slots of each class of peers that have the share of their host.
+    /// Slots of each class of peers that have the share of their host, without orphans.
     hosts: [HostSlots; UNEXPECTED_CLASSES],
 }
 
@@ -89,18 +89,25 @@ impl<'s> UnexpectedPool<'s> {
     }
 
     /// The class that has a slot for a message of `len` bytes.
-    fn class_with_room(&mut self, len: u64, host: Option<Host>) -> Option<usize> {
-        classes_for(len).find(|&class| {
-            let free = self.slots.free_in(class);
-            let is_shared = |host| self.hosts[class].has_share(host, free + self.orphaned[class]);
-            free > 0 && host.is_none_or(is_shared)
-        })
+    #[inline(always)]
+    fn class_with_room(&self, len: u64, host: Option<Host>) -> Option<usize> {
+        let has_room = |&class: &usize| self.slots.free_in(class) > 0 && self.shares(class, host);
+        classes_for(len).find(has_room)
+    }
+
+    /// Whether the peers of a host, if it has a share, may have another slot of a class.
+    #[inline(always)]
+    fn shares(&self, class: usize, host: Option<Host>) -> bool {
+        let free = self.slots.free_in(class) + self.orphaned[class];
+        host.is_none_or(|host| self.hosts[class].has_share(host, free))
     }
 
     /// Whether the counts of hosts are those of the slots. For tests.
     pub(crate) fn hosts_add_up(&self) -> bool {
         let mut counts = [0; UNEXPECTED_CLASSES];
-        for slot in self.slots.used_slots().filter(|&slot| self.slots[slot].host.is_some()) {
+        let is_counted =
+            |&slot: &StoredSlot| self.slots[slot].host.is_some() && !self.slots[slot].orphaned;
+        for slot in self.slots.used_slots().filter(is_counted) {
             counts[self.slots.class_of(slot)] += 1;
         }
         self.hosts.iter().zip(counts).all(|(hosts, count)| hosts.adds_up_to(count))
@@ -112,6 +119,9 @@ impl<'s> UnexpectedPool<'s> {
             let class = self.slots.class_of(slot);
             self.orphans[class].push_back(&mut AsideLinks(&mut self.slots), slot);
             self.orphaned[class] += 1;
+            if let Some(host) = self.slots[slot].host {
+                self.hosts[class].given_back(host, 1);
+            }
         }
     }
 
@@ -121,12 +131,19 @@ impl<'s> UnexpectedPool<'s> {
             let class = self.slots.class_of(slot);
             self.orphans[class].remove(&mut AsideLinks(&mut self.slots), slot);
             self.orphaned[class] -= 1;
+            if let Some(host) = self.slots[slot].host {
+                self.hosts[class].taken(host, 1);
+            }
         }
     }
 
-    /// The oldest orphan of a class in which a message of `len` bytes may be stored.
-    pub(crate) fn oldest_orphan(&self, len: u64) -> Option<StoredSlot> {
-        classes_for(len).map(|class| self.orphans[class].head()).find(|slot| slot.is_some())
+    /// The oldest orphan that makes room for a message of `len` bytes. There is none in a class of
+    /// which a host that has a share has it already.
+    pub(crate) fn oldest_orphan(&self, len: u64, host: Option<Host>) -> Option<StoredSlot> {
+        classes_for(len)
+            .filter(|&class| self.shares(class, host))
+            .map(|class| self.orphans[class].head())
+            .find(|slot| slot.is_some())
     }
 
     /// A message out of order is the next one from now on.
@@ -222,10 +239,10 @@ impl<'s> UnexpectedPool<'s> {
         let occupancy_of = |class| {
             let hosts = &self.hosts[class];
             let free = self.slots.free_in(class) + self.orphaned[class];
-            let used = self.slots.used_in(class);
+            let used = self.slots.used_in(class) - self.orphaned[class];
             let own = match host {
                 None => used.saturating_sub(hosts.total()),
-                Some(host) => hosts.of(host).min(used - self.orphaned[class]),
+                Some(host) => hosts.of(host),
             };
             (own * 8).checked_div(own + free).unwrap_or(0)
         };
