@@ -404,6 +404,13 @@ fn a_message_that_finds_no_slot_for_its_part_is_stored() {
     let engine = &mut world.nodes[1].engine;
     assert_eq!(engine.stored_messages(), 4);
     engine.audit().unwrap();
+    let (now, engine) = (world.time(), &mut world.nodes[1].engine);
+    let is_due = |engine: &Engine<'_>| engine.poll_at().is_some_and(|at| at <= now);
+    assert!(!is_due(engine), "no slice is free");
+    let first = engine.poll_recv_completion().unwrap();
+    assert!(is_due(engine), "the call that reads completions moves no message");
+    let part = world.nodes[1].memory.slice(first.slice.unwrap(), first.len).unwrap();
+    world.nodes[1].parts.push((7, (part.0 as usize, part.1)));
     world.drive(1, Budget::PROGRESS);
     world.drive(1, Budget::PROGRESS);
     let got = parts(&mut world, 1);

@@ -211,6 +211,11 @@ impl<'s> LinkSlots<'s> {
         }
     }
 
+    /// Whether the next call of [`Self::begin_round`] begins one.
+    pub(crate) const fn round_begins(&self) -> bool {
+        self.slice_freed
+    }
+
     /// Begins a round if exhausted endpoints may have slices again. Returns whether it has begun.
     pub(crate) fn begin_round(&mut self) -> bool {
         let begins = core::mem::take(&mut self.slice_freed);

@@ -183,10 +183,13 @@ impl<'s> Engine<'s> {
     /// last call's time. `None`: no timer runs.
     #[must_use]
     pub fn poll_at(&self) -> Option<Instant> {
-        if self.matcher.has_unfinished() || !self.cx.ending.is_empty() {
-            return Some(self.cx.timers.now());
+        let Self { cx, matcher, .. } = self;
+        let goes_on = matcher.has_unfinished() || matcher.has_freed_slices(cx);
+        if goes_on || !cx.ending.is_empty() {
+            return Some(cx.timers.now());
         }
-        self.cx.timers.next_deadline()
+        let timer = cx.timers.next_deadline();
+        [timer, matcher.rendezvous_at()].into_iter().flatten().min()
     }
 
     /// The statistics since the engine was made.

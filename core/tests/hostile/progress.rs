@@ -2,6 +2,7 @@
 //! A peer that answers pings must make progress as well (`docs/PROTOCOL.md` §5.5).
 
 use crate::puppet::*;
+use crate::unnamed::*;
 use crate::world::*;
 use ofi_xdp_core::wire::ReadRequestRecord;
 use ofi_xdp_core::wire::{PacketKind, PieceBody};
@@ -119,6 +120,32 @@ fn a_long_message_whose_bytes_never_come_ends_in_error() {
     assert_eq!(puppet.ends(), []);
     pass_heard(&mut puppet, TIMEOUT);
     assert_eq!(puppet.ends(), [(7, Err(OpError::TimedOut))]);
+}
+
+#[test]
+fn a_long_message_behind_many_that_wait_is_read_though_no_packet_comes() {
+    const WAITING: u32 = 400;
+    let mut puppet = Puppet::beside_good_peer(&Config { recvs: 512, ..small() }).connect();
+    for context in 0..=u64::from(WAITING) {
+        puppet.world.recv(0, context, 100_000);
+    }
+    for first in (0..WAITING).step_by(20) {
+        let many = (first..first + 20).flat_map(|msn| announcement(msn, 100_000, 3));
+        let packet = puppet.data(&many.collect::<Vec<_>>());
+        puppet.deliver(packet);
+    }
+    puppet.pass(50 * MILLI);
+    puppet.head.ack = puppet.first.plus(puppet.sent_data().len() as u32);
+    let ack = puppet.ack(puppet.head.ack, &[]);
+    puppet.deliver(ack);
+    let at = PeerAddress::new(address(GOOD + 1).ip(), 1);
+    puppet.world.link.cut.push(at);
+    let other = Unnamed::connect_from(&mut puppet, at).unwrap();
+    puppet.sent();
+    other.send(&mut puppet, 0, &announcement(0, 100_000, 5));
+    puppet.pass(10 * MILLI);
+    let keys = |seen: &Seen| seen.reads().into_iter().map(|read| read.remote.key);
+    assert_eq!(puppet.sent_data().iter().flat_map(keys).collect::<Vec<_>>(), [5]);
 }
 
 #[test]

@@ -131,9 +131,10 @@ struct State {
 
 impl State {
     /// The latest time of the next progress call, unless a packet arrives earlier. At once if the
-    /// port holds packets that no descriptor reports; soon if frames wait to be sent.
+    /// port holds packets that no descriptor reports, or slots are free that a shared context waits
+    /// for; soon if frames wait to be sent.
     fn due(&self) -> Option<Instant> {
-        if self.port.has_more() {
+        if self.port.has_more() || self.engine.with(|engine| self.memory.is_shared_due(engine)) {
             return Some(Instant::ZERO);
         }
         let timer = self.engine.with(|engine| engine.poll_at());

@@ -48,6 +48,19 @@ impl SharedSource {
             && self.queue.offer(&mut self.cursor, engine, memory, self.policy)
     }
 
+    /// Whether a slot is free for what may have found none: new receives that stored messages
+    /// match, unreported releases. A read of completions frees slots, and moves nothing.
+    pub(crate) fn is_due(&self, engine: &Engine<'_>) -> bool {
+        let offers = || engine.has_stored() && self.queue.is_behind(self.cursor);
+        (self.has_unreported() || offers()) && engine.free_receives() > 0
+    }
+
+    /// Whether there are releases that the endpoint reports: it has a queue.
+    #[inline]
+    fn has_unreported(&self) -> bool {
+        self.policy != CompletionPolicy::None && self.queue.has_unreported()
+    }
+
     /// Ends a slice of buffer `id` at a read of its completion.
     pub(crate) fn finish(&self, id: SharedRecvId) -> SliceCompletion {
         self.queue.end_slice(id, self.policy, true)
@@ -61,7 +74,7 @@ impl SharedSource {
     /// Reports unreported releases, if the endpoint has a queue.
     #[inline]
     pub(crate) fn report(&self, engine: &mut Engine<'_>) {
-        if self.policy != CompletionPolicy::None && self.queue.has_unreported() {
+        if self.has_unreported() {
             self.queue.report(engine);
         }
     }

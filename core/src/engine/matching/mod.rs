@@ -35,7 +35,7 @@ use crate::engine::matching::stored::StoredQueue;
 use crate::engine::matching::unexpected::UnexpectedPool;
 use crate::peer::operation::{Assembly, EVENTS, RECVS, RecvPool};
 use crate::peer::slots::{AssemblySlot, RecvSlot, StoredSlot};
-use crate::{Completion, CompletionGroup, DeferredId, PeerId, RecvId};
+use crate::{Completion, CompletionGroup, DeferredId, Instant, PeerId, RecvId};
 
 /// Posted receives, stored messages, and messages that are arriving.
 #[derive(Debug)]
@@ -54,6 +54,8 @@ pub(super) struct Matcher<'s> {
     slices_exhausted: bool,
     /// Receives of long messages that have bytes to request.
     rendezvous_queue: List<RecvSlot>,
+    /// When the next call looks at those that the last one has not reached.
+    look_again_at: Option<Instant>,
     /// The search for messages of ended connections.
     ended: EndedSearch,
     /// Packets with records since the last progress call while messages out of order were the next
@@ -82,6 +84,7 @@ impl<'s> Matcher<'s> {
             claimed: List::default(),
             slices_exhausted: false,
             rendezvous_queue: List::default(),
+            look_again_at: None,
             ended: EndedSearch::default(),
             packets_with_next: 0,
             event_place: None,

@@ -62,6 +62,12 @@ impl Matcher<'_> {
         }
     }
 
+    /// Whether [`Self::resume_matching`] has slices for messages that wait for one.
+    #[inline]
+    pub(crate) const fn has_freed_slices(&self, cx: &Ctx<'_>) -> bool {
+        self.slices_exhausted && cx.completions.link_slots().round_begins()
+    }
+
     #[cold]
     fn resume<M: Memory>(&mut self, cx: &mut Ctx<'_>, sender: &mut Sender<'_>, memory: &mut M) {
         self.posted.begin_searches();

@@ -5,9 +5,10 @@
 //! all messages that are being read. The slots for these requests are a budget for the whole
 //! endpoint, so that many senders at once share the receiver's link. A silent peer keeps its slots
 //! until the peer timeout: Therefore a peer never holds more slots than remain free. The unnamed
-//! peers of one host together do not either. Bound: [`READS_PER_CALL`] requests a call.
+//! peers of one host together do not either. A call that ends before it has looked at all messages
+//! is followed by another one after [`LOOK_AGAIN_NANOS`]: no packet may come that brings it. Bound:
+//! [`READS_PER_CALL`] requests a call.
 
-use crate::OpError;
 use crate::collections::coverage::Covered;
 use crate::collections::slab::SlotIndex;
 use crate::engine::ctx::Ctx;
@@ -18,9 +19,13 @@ use crate::peer::hosts::SharedPool;
 use crate::peer::operation::{RendezvousState, TxKind, TxOp};
 use crate::peer::slots::{ConnSlot, OpSlot, RecvSlot};
 use crate::wire::{RENDEZVOUS_READ_LEN_MAX, full_segment, segment_overhead};
+use crate::{Instant, OpError};
 
 /// Messages that one call of [`Matcher::schedule_rendezvous`] looks at.
 const READS_PER_CALL: u32 = 64;
+/// Pause before the next look at messages that one call has not reached. Those before them may wait
+/// for long, and cost a hundredth of a core at the most.
+const LOOK_AGAIN_NANOS: u64 = 1_000_000;
 
 /// The result of a message's turn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -63,9 +68,12 @@ impl Matcher<'_> {
     pub(crate) fn schedule_rendezvous(&mut self, cx: &mut Ctx<'_>, sender: &mut Sender<'_>) {
         // The first message of those that were blocked since a part was requested.
         let mut blocked = None;
-        for _ in 0..READS_PER_CALL {
-            if sender.free_rendezvous_reads() == 0 || blocked == Some(self.rendezvous_queue.head())
-            {
+        let mut looks = 0..READS_PER_CALL;
+        self.look_again_at = None;
+        // bound: the looks
+        while sender.free_rendezvous_reads() > 0 && blocked != Some(self.rendezvous_queue.head()) {
+            if looks.next().is_none() {
+                self.look_again_at = Some(cx.timers.now().after_nanos(LOOK_AGAIN_NANOS));
                 return;
             }
             let Some(recv) = self.rendezvous_queue.pop_front(&mut self.recvs) else { return };
@@ -77,6 +85,11 @@ impl Matcher<'_> {
             }
             blocked = if step == ReadStep::Blocked { blocked.or(Some(recv)) } else { None };
         }
+    }
+
+    /// When the next call looks at messages that the last one has not reached.
+    pub(crate) fn rendezvous_at(&self) -> Option<Instant> {
+        self.look_again_at.filter(|_| self.has_rendezvous())
     }
 
     /// Gives a message its turn; a slot is free.

@@ -153,6 +153,11 @@ impl AppMemory {
         matched
     }
 
+    /// Whether the next call moves receives of the shared context, or reports ends of its buffers.
+    pub(crate) fn is_shared_due(&self, engine: &Engine<'_>) -> bool {
+        self.shared.as_ref().is_some_and(|source| source.is_due(engine))
+    }
+
     /// Reports ends of buffers of the shared context that no queue has reported yet.
     pub(crate) fn report_shared(&self, engine: &mut Engine<'_>) {
         if let Some(source) = &self.shared {

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The queue without an engine: the receive for each message, and the release of buffers.
+//! The queue without an engine: the receive for each message, and the release of buffers. With one:
+//! messages that find no slot.
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, UdpSocket};
+use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -9,14 +11,20 @@ use std::time::Duration;
 use nix::poll::{PollFd, PollFlags};
 
 use super::*;
+use crate::runtime::addresses::AddressTable;
 use crate::runtime::memory::AppMemory;
-use crate::runtime::{OpFlags, Recv};
+use crate::runtime::{
+    Attachment, CompletionSource, GroupQueues, OpFlags, Recv, Runtime, RuntimeConfig, Side, Wakers,
+};
 use crate::sys::errno::Error;
+use crate::wait::alarm::Alarm;
+use crate::wait::wait_fd::Wait;
 use crate::wait::waker::{Waker, sleep};
 use ofi_xdp_core::{
-    ChecksumCoverage, Config, Context, EngineBox, Identity, PeerAddress, PortLimits, RecvId,
-    TagMatch,
+    ChecksumCoverage, CompletionGroup, Config, Context, EngineBox, Identity, Instant, PeerAddress,
+    PortLimits, RecvId, TagMatch,
 };
+use ofi_xdp_datapath::{HybridPort, PortConfig};
 
 /// The receive that the first slot has first.
 const FIRST: SharedRecvId = SharedRecvId::new(0, 0);
@@ -282,4 +290,60 @@ fn a_slice_without_a_queue_is_open_until_it_ends() {
         assert_eq!(reported(&reader).is_empty(), end.released);
         assert_eq!(queue.room(), 1);
     }
+}
+
+/// A runtime of datagrams with one slot for receives, which it takes from `queue`, and the waker of
+/// a thread that reads its transmit queue.
+fn datagram_runtime(queue: &Arc<RecvQueue>) -> (Arc<Runtime>, Arc<Waker>) {
+    let config =
+        Config { peers: 4, recvs: 1, datagrams: true, ..Config::new(ofi_xdp_checksum::crc32c) };
+    let thread = Arc::new(Wait::new().unwrap());
+    let port = PortConfig::new("127.0.0.1:0".parse().unwrap(), 4);
+    let port = PortConfig { any_payload: true, ..port };
+    let runtime = Runtime::start(RuntimeConfig {
+        config,
+        port: &mut Some(Box::new(HybridPort::open(&port).unwrap())),
+        av: Arc::new(AddressTable::new(0)),
+        endpoint: Attachment::default(),
+        wakers: Wakers::new(Alarm::new(&thread).unwrap()),
+        shared: Some(source(queue)),
+    });
+    let (runtime, sleeper) = (runtime.unwrap(), Arc::new(Waker::new().unwrap()));
+    let queues = GroupQueues { transmit: Some(Arc::clone(&sleeper)), ..GroupQueues::default() };
+    runtime.add_group(queues).unwrap();
+    (runtime, sleeper)
+}
+
+#[test]
+fn a_message_that_found_no_slot_is_due_once_a_completion_is_read() {
+    let queue = Arc::new(RecvQueue::new(4, [1, 2]).unwrap());
+    for context in 1..=2 {
+        queue.push(&recv(context, None, 8), None, None, false).unwrap();
+    }
+    let (runtime, sleeper) = datagram_runtime(&queue);
+    let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let to = runtime.lock().port.local_addr();
+    for _ in 0..2 {
+        sender.send_to(&[], to).unwrap();
+    }
+    // bound: the datagrams of a loopback interface arrive
+    while runtime.lock().engine.with(|engine| engine.stats().packets_received) < 2 {
+        runtime.poll_sources(&[], None);
+    }
+    assert_eq!(runtime.due(), None, "no slot is free");
+    sleeper.arm();
+    let source = CompletionSource { side: Side::Receive, group: CompletionGroup::default() };
+    let mut contexts = Vec::new();
+    let mut read = || {
+        runtime.collect(&[source], None, |completion, _| {
+            contexts.push(completion.context.0);
+            ControlFlow::Continue(())
+        });
+    };
+    read();
+    assert_eq!(runtime.due(), Some(Instant::ZERO));
+    assert!(sleeper.disarm(), "a thread that sleeps moves the message");
+    read();
+    assert_eq!(contexts, [1, 2]);
+    assert_eq!(runtime.due(), None);
 }
