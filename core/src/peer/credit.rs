@@ -83,12 +83,13 @@ impl Credits {
         self.reserved += more * LENT;
     }
 
-    /// The slots that are lent, once the requests that they were lent for have ended.
+    /// The slots that are lent and that no request needs any more, beyond those of the grant.
     #[inline]
     pub(crate) fn take_back(&mut self) -> u8 {
-        let lent = if self.serving > 0 { 0 } else { self.reserved / LENT };
-        self.reserved -= lent * LENT;
-        lent
+        let needed = self.serving.saturating_sub(self.granted());
+        let spare = (self.reserved / LENT).saturating_sub(needed);
+        self.reserved -= spare * LENT;
+        spare
     }
 
     /// Counts a request of the peer.
@@ -188,6 +189,32 @@ impl Credits {
     pub(super) fn return_before(&mut self, next: Psn) {
         if self.returning > 0 && self.return_psn.is_before(next) {
             self.returning = 0;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_that_were_lent_come_back_though_requests_never_pause() {
+        for granted_later in [0, 15] {
+            let mut credits = Credits::default();
+            credits.lend(15);
+            (0..16).for_each(|_| credits.serve());
+            credits.grant(granted_later);
+            let mut back = 0;
+            for ended in 1..=16 {
+                credits.served();
+                back += credits.take_back();
+                let needed = (16 - ended).max(1 + granted_later);
+                assert!(credits.reserved() >= needed, "after {ended}");
+                if granted_later > 0 {
+                    credits.serve();
+                }
+            }
+            assert_eq!((back, credits.reserved()), (15, 1 + granted_later));
         }
     }
 }

@@ -119,6 +119,31 @@ fn a_packet_with_requests_of_a_lapsed_grant_borrows_the_slots_that_are_kept_for_
 }
 
 #[test]
+fn a_packet_without_room_for_its_events_takes_no_loan() {
+    let config = Config { connections: 4, responders: 12, ..small() };
+    let mut puppet = Puppet::beside_good_peer(&config).connect();
+    let remote = puppet.world.region(0, 0, 64, Access::READ | Access::WRITE);
+    puppet.world.read(GOOD, 0, 1, remote, 8);
+    puppet.world.run(Duration::from_millis(1));
+    puppet.world.set_unpolled(0, true);
+    for op in 0..config.events {
+        let event = puppet.data(&write(op, remote, Some(1), &[1; 8]));
+        puppet.deliver(event);
+    }
+    let requests = [100, 101, 102].map(|op| read_request(op, remote, 8)).concat();
+    let records = [requests, write(103, remote, Some(1), &[1; 8])].concat();
+    let refused = puppet.now(wire::PacketKind::Data).packet(&records);
+    puppet.deliver(refused);
+    assert_eq!(puppet.engine().stats().dropped(DropReason::NoEvent), 1);
+    for op in [110, 111] {
+        let wrong = puppet.data(&write(op, SOMEWHERE, None, &[1; 8]));
+        puppet.deliver(wrong);
+    }
+    assert_eq!(puppet.engine().stats().errors_sent, 2);
+    assert_eq!(puppet.engine().stats().peers_failed, 0);
+}
+
+#[test]
 fn a_credit_is_not_used_again_before_the_peer_has_its_slot_back() {
     let mut puppet = Puppet::connected(&small());
     puppet.world.read(0, PUPPET, 1, SOMEWHERE, 8);

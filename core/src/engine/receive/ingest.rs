@@ -292,23 +292,28 @@ impl<'s> Engine<'s> {
         records: &Records<'_>,
         out_of_order: bool,
     ) -> Option<DropReason> {
-        let Self { cx, sender, matcher, .. } = self;
+        let events = u32::from(records.events);
+        if events > 0 && self.lacks_event_slots(conn, events, out_of_order) {
+            return Some(DropReason::NoEvent);
+        }
+        // The last test: slots are lent to packets that are processed.
+        let Self { cx, sender, .. } = self;
         if records.requests > 0 && !sender.grant(cx, conn, records.requests.into()) {
             return Some(DropReason::NoResponder);
         }
-        let events = u32::from(records.events);
+        None
+    }
+
+    /// Whether the events of a packet find too few slots.
+    fn lacks_event_slots(&mut self, conn: ConnSlot, events: u32, out_of_order: bool) -> bool {
+        let Self { cx, matcher, .. } = self;
         let reserve = if out_of_order { WRITES_WITH_DATA_MAX as u32 } else { 0 };
-        if events == 0 {
-            return None;
-        }
         let (peer, links) = (cx.table.peer_of(conn), cx.completions.link_slots());
         let (left, free) = (matcher.events_left(&cx.completions, peer), matcher.free_events());
         let is_kept = !out_of_order || links.may_keep_back(peer, events + reserve);
         // The share of a host holds for packets out of order: the others are read in the end.
         let host = if out_of_order { cx.table.sharing_host(conn) } else { None };
-        let short =
-            events + reserve > left || !is_kept || !cx.completions.has_event_share(host, free);
-        short.then_some(DropReason::NoEvent)
+        events + reserve > left || !is_kept || !cx.completions.has_event_share(host, free)
     }
 
     /// Refuses a record of a message: its packet comes again, or the connection ends.

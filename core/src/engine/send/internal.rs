@@ -53,7 +53,8 @@ impl Sender<'_> {
         self.ops.release(slot);
     }
 
-    /// Records that a response has ended; with the last one, slots that were lent come back.
+    /// Records that a response has ended; slots that were lent, and are not needed any more, come
+    /// back.
     fn end_response(&mut self, cx: &mut Ctx<'_>, conn: ConnSlot) {
         let credits = cx.table[conn].credits_mut();
         credits.served();
@@ -125,7 +126,7 @@ impl Sender<'_> {
 
     /// Lends a packet the slots that it needs beyond the grant, also of those that are kept for
     /// errors. A grant that has lapsed may have been larger, and the packet cannot come with fewer
-    /// requests. The slots come back with the last response, so such packets take turns.
+    /// requests. The slots come back as responses end, so such packets take turns.
     #[cold]
     fn lend(&mut self, cx: &mut Ctx<'_>, conn: ConnSlot, requests: u32) -> bool {
         let (credits, spare) = (cx.table[conn].credits(), self.responders_spare);
