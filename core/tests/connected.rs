@@ -333,6 +333,29 @@ fn many_connections_are_between_two_engines() {
 }
 
 #[test]
+fn a_connection_on_which_a_write_failed_is_kept_beside_many_others() {
+    const COUNT: usize = 16;
+    let config = Config { peers: 32, connections: 32, responders: 64, ..small() };
+    let config = Config { named_peers_only: true, ..config };
+    let mut world = World::new(2, 33, &config, Faults::NONE);
+    // The pings of this side come too late for the other one.
+    let patient = Config { peer_timeout: 8 * config.peer_timeout, ..config };
+    world.nodes[0] = Node::new(&patient, 1, 1, 1472);
+    let pairs = connect_pairs(&mut world, COUNT);
+    let open = |world: &World| links(world, &pairs) == [[LinkState::Open; 2]; COUNT];
+    assert!(world.run_until(SECOND, open));
+    let common = Common::new(pairs[0][0], Context(1));
+    let wrong = Remote { key: 1, address: 0 };
+    let write = WriteRequest { common, len: 1, remote: wrong, data: None };
+    let (now, node) = (world.time(), &mut world.nodes[0]);
+    node.engine.post_write(now, write, vec![1].into(), &mut node.memory).unwrap();
+    world.drive(0, Budget::POST);
+    world.run(SECOND * 30);
+    assert_eq!(world.completions(0)[0].outcome, Err(OpError::Key));
+    assert!(open(&world));
+}
+
+#[test]
 fn the_lost_close_of_each_connection_is_learned_with_the_next_ping() {
     const COUNT: usize = 4;
     for closer in [0, 1] {

@@ -540,6 +540,12 @@ impl World {
 pub fn connected_pairs(config: &Config, count: usize, faults: Faults) -> (World, Vec<[PeerId; 2]>) {
     let config = Config { named_peers_only: true, ..config.clone() };
     let mut world = World::new(2, 33, &config, faults);
+    let pairs = connect_pairs(&mut world, count);
+    (world, pairs)
+}
+
+/// Makes `count` connections between two engines. Returns the peers of each.
+pub fn connect_pairs(world: &mut World, count: usize) -> Vec<[PeerId; 2]> {
     let pairs: Vec<[PeerId; 2]> = (0..count)
         .map(|_| [0, 1].map(|node: usize| world.nodes[node].engine.insert_connected().unwrap()))
         .collect();
@@ -552,7 +558,7 @@ pub fn connected_pairs(config: &Config, count: usize, faults: Faults) -> (World,
         }
     }
     world.drive(0, Budget::POST);
-    (world, pairs)
+    pairs
 }
 
 /// Bytes that identify their message.

@@ -175,9 +175,9 @@ impl Sender<'_> {
         if cx.table.open_connections() >= MANY_CONNECTIONS {
             let state = &cx.table[conn];
             if state.is_idle() {
-                // The timer would fire for nothing, with the connection out of the caches again.
-                let idle_at = state.idle_at(cx.timers.silence());
-                return cx.timers.arm(conn, idle_at.instant(cx.timers.now()));
+                // The timer would fire for nothing, with the connection out of the caches again. A
+                // ping may be due before its release, but not before it rests.
+                return cx.timers.arm(conn, state.rests_at().instant(cx.timers.now()));
             }
         }
         if self.may_send_new(cx, conn) {
