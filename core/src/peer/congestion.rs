@@ -295,9 +295,13 @@ impl CongestionWindow {
         }
     }
 
-    /// Nothing came back for long, `times` in a row.
-    pub(crate) fn timed_out(&mut self, times: u8) {
+    /// Nothing came back for long, `times` in a row. A competition ends with that.
+    pub(crate) fn timed_out(&mut self, times: u8, now: Tick) {
         if times >= 2 {
+            if self.signs.contains(Signs::COMPETING) && !self.is_pace() {
+                // The time was a plateau until now.
+                self.next_at = now;
+            }
             self.packets = self.packets.min(ONE);
             self.signs.remove(Signs::STARTING | Signs::COMPETING | Signs::DRAINING);
             self.reductions = 0;

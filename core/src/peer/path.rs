@@ -278,7 +278,7 @@ impl Path {
         }
         // Before the first measurement the time-out is a guess.
         if before > 0 && self.rtt.smoothed() > 0 {
-            self.congestion.timed_out(before);
+            self.congestion.timed_out(before, now);
         }
         before
     }

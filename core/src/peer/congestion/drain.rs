@@ -162,6 +162,18 @@ mod tests {
     }
 
     #[test]
+    fn a_competition_that_ends_with_time_outs_puts_no_drain_off() {
+        let mut sender = Sender::new(LEAST, Signs::COMPETING);
+        sender.round(OTHERS, 1);
+        sender.window.lost(sender.now, &sender.rtt, sender.now);
+        assert!(sender.now.is_before(sender.window.next_at), "the plateau is ahead");
+        sender.window.timed_out(2, sender.now);
+        sender.window.packets = 64 * ONE;
+        sender.now = sender.now.plus(REST_ROUNDS * ticks(LEAST));
+        assert!(sender.round(LONG, 1) < 16, "a long queue is drained");
+    }
+
+    #[test]
     fn hosts_that_wait_longer_than_the_network_cause_no_drain() {
         for (smoothed, drains) in [(3 * LONG, false), (LONG, true)] {
             let mut sender = Sender::new(smoothed, Signs::FRESH);

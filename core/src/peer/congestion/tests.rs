@@ -102,7 +102,7 @@ fn the_window_doubles_then_follows_the_delay() {
 fn a_window_of_a_path_that_is_not_known_grows_and_keeps_its_size_after_losses() {
     let (mut now, path) = (Tick::default(), Rtt::default());
     let mut window = CongestionWindow::new(now);
-    window.timed_out(2);
+    window.timed_out(2, now);
     for packets in 2..5 {
         measure(&mut window, 5_000, 0, &path, &mut now);
         window.acknowledged(4, 0, &path, now);
@@ -149,7 +149,7 @@ fn a_window_that_competes_from_one_packet_on_has_its_plateau_then() {
     // Hosts that look late: nothing is drained.
     rtt.sample(ticks(100_000));
     now = now.plus(60 * ticks(1_000_000));
-    window.timed_out(2);
+    window.timed_out(2, now);
     for _ in 0..40 {
         if window.signs.contains(Signs::COMPETING) {
             break;
