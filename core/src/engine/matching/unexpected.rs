@@ -89,17 +89,12 @@ impl<'s> UnexpectedPool<'s> {
     }
 
     /// The class that has a slot for a message of `len` bytes.
-    #[inline(always)]
-    fn class_with_room(&self, len: u64, host: Option<Host>) -> Option<usize> {
-        let has_room = |&class: &usize| self.slots.free_in(class) > 0 && self.shares(class, host);
-        classes_for(len).find(has_room)
-    }
-
-    /// Whether the peers of a host, if it has a share, may have another slot of a class.
-    #[inline(always)]
-    fn shares(&self, class: usize, host: Option<Host>) -> bool {
-        let free = self.slots.free_in(class) + self.orphaned[class];
-        host.is_none_or(|host| self.hosts[class].has_share(host, free))
+    fn class_with_room(&mut self, len: u64, host: Option<Host>) -> Option<usize> {
+        classes_for(len).find(|&class| {
+            let free = self.slots.free_in(class);
+            let is_shared = |host| self.hosts[class].has_share(host, free + self.orphaned[class]);
+            free > 0 && host.is_none_or(is_shared)
+        })
     }
 
     /// Whether the counts of hosts are those of the slots. For tests.
@@ -141,7 +136,10 @@ impl<'s> UnexpectedPool<'s> {
     /// which a host that has a share has it already.
     pub(crate) fn oldest_orphan(&self, len: u64, host: Option<Host>) -> Option<StoredSlot> {
         classes_for(len)
-            .filter(|&class| self.shares(class, host))
+            .filter(|&class| {
+                let free = self.slots.free_in(class) + self.orphaned[class];
+                host.is_none_or(|host| self.hosts[class].has_share(host, free))
+            })
             .map(|class| self.orphans[class].head())
             .find(|slot| slot.is_some())
     }
