@@ -109,8 +109,9 @@ macro_rules! float {
                 let (a, b) = (self != 0.0, operand != 0.0);
                 let truth = |value: bool| if value { 1.0 } else { 0.0 };
                 Some(match op {
-                    AtomicOp::Min => self.min(operand),
-                    AtomicOp::Max => self.max(operand),
+                    // A comparison with no number is false, so the target stays (fi_atomic(3)).
+                    AtomicOp::Min => if operand < self { operand } else { self },
+                    AtomicOp::Max => if operand > self { operand } else { self },
                     AtomicOp::Sum => self + operand,
                     AtomicOp::Prod => self * operand,
                     AtomicOp::Lor => truth(a || b),
@@ -160,4 +161,21 @@ float!(f32, f64);
 pub(super) struct Complex<T> {
     pub(super) re: T,
     pub(super) im: T,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn targets_stay_beside_what_is_no_number_and_beside_the_other_zero() {
+        for op in [AtomicOp::Min, AtomicOp::Max] {
+            for (target, operand) in [(f64::NAN, 1.0), (1.0, f64::NAN), (0.0, -0.0), (-0.0, 0.0)] {
+                let kept = target.combine(op, operand).unwrap();
+                assert_eq!(kept.to_bits(), target.to_bits(), "{op:?} of {target} and {operand}");
+            }
+        }
+        assert_eq!(3.0.combine(AtomicOp::Min, 2.0), Some(2.0));
+        assert_eq!(3.0_f32.combine(AtomicOp::Max, 4.0), Some(4.0));
+    }
 }

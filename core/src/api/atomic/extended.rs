@@ -246,16 +246,11 @@ impl Element<LEN> for Extended {
 
     fn combine(self, op: AtomicOp, operand: Self) -> Option<Self> {
         let (a, b) = (!self.is_zero(), !operand.is_zero());
-        let least = |one: Self, other: Self| match one.partial_cmp(&other) {
-            Some(Ordering::Greater) => other,
-            Some(_) => one,
-            // A number rather than none, as `min` of `f64` has it.
-            None if matches!(one.value(), Value::Nan(_)) => other,
-            None => one,
-        };
         Some(match op {
-            AtomicOp::Min => least(self, operand),
-            AtomicOp::Max => least(self.negated(), operand.negated()).negated(),
+            // A comparison with no number is false, so the target stays (fi_atomic(3)).
+            AtomicOp::Min if operand < self => operand,
+            AtomicOp::Max if operand > self => operand,
+            AtomicOp::Min | AtomicOp::Max => self,
             AtomicOp::Sum => self + operand,
             AtomicOp::Prod => self * operand,
             AtomicOp::Lor => Self::truth(a || b),

@@ -168,6 +168,10 @@ fn what_is_no_number_stays_none() {
     assert!(matches!((element(false, BIAS, 1) + Extended::ONE).value(), Value::Nan(_)));
     assert!(nan != nan && nan.partial_cmp(&infinite).is_none());
     assert!(zero == Extended::zero(false) && zero.negated() > infinite.negated());
-    assert_eq!(bits(nan.combine(AtomicOp::Min, zero).unwrap()), bits(zero));
-    assert_eq!(bits(zero.combine(AtomicOp::Max, nan).unwrap()), bits(zero));
+    // As C compares: the target stays beside no number, and beside the other zero.
+    for op in [AtomicOp::Min, AtomicOp::Max] {
+        for (target, operand) in [(nan, zero), (zero, nan), (zero, zero.negated())] {
+            assert_eq!(bits(target.combine(op, operand).unwrap()), bits(target));
+        }
+    }
 }
