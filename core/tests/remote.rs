@@ -121,9 +121,35 @@ fn a_write_is_counted_when_its_last_byte_is_in_place() {
         world.fetch_add(0, 1, 7, remote, 1);
         world.read(0, 1, 8, Remote { key: !remote.key, ..remote }, 8);
         assert!(world.run_until(SECOND * 20, |w| w.nodes[0].completions.len() == 9));
+        assert!(world.run_until(SECOND * 20, |w| counted(w).reads == 2));
         assert_eq!(world.nodes[1].engine.region_counters(id), Some(counted(&world)));
         assert_eq!(counted(&world), TargetCounters { writes: 6, reads: 2, updates: 1 });
         assert_eq!(world.nodes[0].engine.op_counters().reads, OpCount { done: 2, failed: 1 });
+    }
+}
+
+/// The target overwrites the region as soon as its counter says that the read is over.
+#[test]
+fn a_counted_read_needs_the_region_no_more() {
+    let config = Config { rma_events: true, ..small() };
+    let far = Faults { delay: 2_000_000, ..bad() };
+    for (seed, len) in (0..).zip([0, 8, 400_000, 400_000, 5 << 20]) {
+        let mut world = World::new(2, seed, &config, if len > 1 << 20 { far } else { bad() });
+        let remote = world.region(1, 0, len, Access::READ);
+        let region = world.region_id(1, remote.key);
+        let bytes = pattern(9, len);
+        world.set_region(1, remote.key, &bytes);
+        let id = world.read(0, 1, 7, remote, len);
+        let counted = |w: &World| w.nodes[1].engine.op_counters().target.reads;
+        assert!(world.run_until(SECOND * 60, |w| counted(w) == 1), "seed {seed}");
+        assert_eq!(world.nodes[1].engine.region_counters(region).unwrap().reads, 1);
+        world.set_region(1, remote.key, &pattern(10, len));
+        let done = |w: &World| w.nodes[0].completions.len() == 1;
+        assert!(world.run_until(SECOND * 60, done), "seed {seed}");
+        assert_eq!(world.completions(0)[0].outcome, Ok(()), "seed {seed}");
+        assert!(world.nodes[0].memory.returned(id).unwrap() == bytes, "seed {seed}, {len} bytes");
+        world.run(SECOND);
+        assert_eq!(counted(&world), 1, "seed {seed}");
     }
 }
 

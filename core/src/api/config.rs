@@ -99,7 +99,7 @@ pub struct Config {
     pub order: Order,
     /// Whether the end of a peer's write is counted only when all its bytes are placed
     /// (`FI_RMA_EVENT`). An end that arrives out of order is then dropped, and the peer sends it
-    /// again.
+    /// again. The last request of a long read is such an end, too.
     pub rma_events: bool,
     /// Whether only peers that the application has named may open a connection: the engine of a
     /// connected endpoint (`FI_EP_MSG`).

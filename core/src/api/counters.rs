@@ -28,7 +28,7 @@ impl OpCount {
 pub struct TargetCounters {
     /// Writes with all bytes in place, and atomics without a response value.
     pub writes: u64,
-    /// Reads, and atomics with a response value.
+    /// Reads, once the peer has acknowledged their bytes, and atomics with a response value.
     pub reads: u64,
     /// The part of [`Self::reads`] that also changes memory: all atomics except the reading one.
     pub updates: u64,

@@ -37,8 +37,8 @@ pub(crate) type RecvPool<'s> = Slab<'s, RecvOp, RecvSlot, 3>;
 /// Where the bytes of a response come from.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum ResponseData {
-    /// Registered memory, from this offset on.
-    Region(RegionId, u64),
+    /// Registered memory, from this offset on. The flag: the read counts when the response ends.
+    Region(RegionId, u64, bool),
     /// A message of this side that the peer reads, from this offset on.
     Message(OpId, u64),
     /// The value before an atomic operation, kept under this response's own name.

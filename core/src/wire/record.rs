@@ -69,7 +69,7 @@ pub struct Records<'a> {
     pub requests: u16,
     /// Writes with remote CQ data.
     pub events: u16,
-    /// Writes that are the last part of their operation.
+    /// Last parts of writes, and last requests of reads that have several.
     pub endings: u16,
 }
 
@@ -109,7 +109,10 @@ impl<'a> Records<'a> {
                     messages += 1;
                     alone &= count == 1 && behind.is_empty();
                 }
-                Record::ReadRequest(_) => records.requests += 1,
+                Record::ReadRequest(read) => {
+                    records.requests += 1;
+                    records.endings += u16::from(read.last && read.offset > 0);
+                }
                 Record::AtomicRequest(atomic) => records.requests += u16::from(atomic.fetch),
                 Record::Write(_) | Record::Response(_) | Record::Fin(_) | Record::Error(_) => {}
             }

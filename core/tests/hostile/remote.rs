@@ -50,6 +50,32 @@ fn a_key_that_was_taken_back_never_opens_the_slots_next_region() {
 }
 
 #[test]
+fn a_long_read_is_counted_once_all_its_parts_have_arrived() {
+    let mut puppet = Puppet::connected(&Config { rma_events: true, ..small() });
+    let remote = puppet.world.region(0, 0, 64, Access::READ);
+    let counted = |puppet: &mut Puppet| puppet.engine().op_counters().target.reads;
+    let [first, second, third] = [(0, false), (8, false), (16, true)]
+        .map(|(at, last)| part_request(1, remote, (at, last), 8));
+    let first = puppet.data(&first);
+    puppet.deliver(first);
+    // The last request waits for one that was lost.
+    let (second, third) = (puppet.data(&second), puppet.data(&third));
+    puppet.deliver(third.clone());
+    assert_eq!(puppet.engine().stats().dropped(DropReason::BehindBarrier), 1);
+    puppet.deliver(second);
+    puppet.deliver(third);
+    assert_eq!(puppet.sent_data().len(), 3, "a response for each");
+    for arrived in [0b10, 0b11] {
+        let ack = puppet.ack(puppet.first, &[arrived]);
+        puppet.deliver(ack);
+        assert_eq!(counted(&mut puppet), 0, "the first response may be sent again");
+    }
+    let ack = puppet.ack(puppet.first.plus(3), &[]);
+    puppet.deliver(ack);
+    assert_eq!(counted(&mut puppet), 1);
+}
+
+#[test]
 fn a_request_beyond_the_credit_is_not_taken_in() {
     let mut puppet = Puppet::connected(&frugal());
     let remote = puppet.world.region(0, 0, 64, Access::READ);

@@ -20,6 +20,7 @@ use crate::collections::time::Tick;
 use crate::engine::ctx::Ctx;
 use crate::engine::matching::Matcher;
 use crate::engine::receive::admit::record_packet;
+use crate::engine::rma::RmaTarget;
 use crate::engine::send::Sender;
 use crate::peer::slots::{ConnSlot, OpSlot, RecvSlot};
 use crate::peer::{Connection, State};
@@ -163,6 +164,7 @@ pub(crate) fn ingest_predicted_ack(
     cx: &mut Ctx<'_>,
     sender: &mut Sender<'_>,
     matcher: &mut Matcher<'_>,
+    target: &mut RmaTarget<'_>,
     datagram: &Datagram<'_>,
 ) -> bool {
     let Some((header, ack)) = plain_ack(datagram.bytes) else { return false };
@@ -171,7 +173,7 @@ pub(crate) fn ingest_predicted_ack(
         return false;
     }
     let marked = datagram.congestion_experienced;
-    apply_ack(cx, sender, matcher, (conn, accepted), (header, ack), marked);
+    apply_ack(cx, (sender, matcher, target), (conn, accepted), (header, ack), marked);
     true
 }
 
@@ -191,8 +193,7 @@ fn predict_ack(cx: &Ctx<'_>, header: &Header, datagram: &Datagram<'_>) -> Option
 #[inline(always)]
 fn apply_ack(
     cx: &mut Ctx<'_>,
-    sender: &mut Sender<'_>,
-    matcher: &mut Matcher<'_>,
+    (sender, matcher, target): (&mut Sender<'_>, &mut Matcher<'_>, &mut RmaTarget<'_>),
     (conn, accepted): (ConnSlot, Msn),
     (header, ack): (&Header, &Ack),
     marked: bool,
@@ -210,6 +211,7 @@ fn apply_ack(
         } else {
             let acked = sender.retire(cx, matcher, conn, upto, true);
             cx.table[conn].on_newly_acked(acked, now);
+            target.count_reads(cx, sender);
         }
     }
     if advanced && !cx.table[conn].sends().list().is_empty() {

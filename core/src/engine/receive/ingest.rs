@@ -53,7 +53,7 @@ impl Arrivals<'_, '_> {
         cx.stats.packets_received += 1;
         if is_kept
             && (ingest_predicted(cx, sender, matcher, datagram, memory)
-                || ingest_predicted_ack(cx, sender, matcher, datagram)
+                || ingest_predicted_ack(cx, sender, matcher, target, datagram)
                 || PartReceiver { cx, sender, matcher, target }.ingest_predicted(
                     datagram,
                     &mut self.run,
@@ -101,7 +101,7 @@ impl<'s> Engine<'s> {
         datagram: &Datagram<'_>,
         memory: &mut M,
     ) -> Result<(), DropReason> {
-        let Self { cx, sender, matcher, .. } = self;
+        let Self { cx, sender, matcher, target, .. } = self;
         let header = packet.header;
         match &packet.body {
             Body::Handshake(handshake) => {
@@ -133,6 +133,7 @@ impl<'s> Engine<'s> {
                 }
                 let sack = sack_of(header, body);
                 sender.acknowledge(cx, matcher, conn, header, is_latest, sack);
+                target.count_reads(cx, sender);
                 if sender.is_contradicted(cx, conn) {
                     self.reset(conn, header);
                     return Err(DropReason::ContradictoryAck);

@@ -94,17 +94,25 @@ impl RmaTarget<'_> {
             sender.announced_data(cx, conn, remote, len).ok_or(OpError::Key)
         } else {
             let found = self.regions.resolve(remote.key, remote.address, len, Access::READ);
-            found.map(|(region, offset)| {
-                cx.completions.target_counters().reads += u64::from(request.last);
-                self.regions.counters_mut(region).reads += u64::from(request.last);
-                ResponseData::Region(region, offset)
-            })
+            found.map(|(region, offset)| ResponseData::Region(region, offset, request.last))
         };
         let (data, len) = match data {
             Ok(data) => (data, len),
             Err(error) => (ResponseData::Error(error.into()), 0),
         };
         sender.respond(cx, conn, request.op, (data, request.offset), len);
+    }
+
+    /// Counts the reads that the acknowledgments of a packet have ended. Bound:
+    /// [`ENDED_READS_MAX`](crate::engine::send::ENDED_READS_MAX).
+    #[inline]
+    pub(crate) fn count_reads(&mut self, cx: &mut Ctx<'_>, sender: &mut Sender<'_>) {
+        while let Some(region) = sender.take_ended_read() {
+            cx.completions.target_counters().reads += 1;
+            if self.is_registered(region) {
+                self.regions.counters_mut(region).reads += 1;
+            }
+        }
     }
 
     /// Executes an atomic operation: once, because its packet is admitted once.

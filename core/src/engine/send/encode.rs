@@ -227,7 +227,7 @@ impl Sender<'_> {
         more: bool,
     ) -> Option<Gather> {
         match data {
-            ResponseData::Region(region, start) if target.is_registered(region) => {
+            ResponseData::Region(region, start, _) if target.is_registered(region) => {
                 Some(Gather { source: Source::Region(region), offset: start + offset, more })
             }
             ResponseData::Message(message, start) => {

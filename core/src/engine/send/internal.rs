@@ -5,6 +5,7 @@
 //! In: an access of a peer, a receive that has bytes to request. Out: an operation in its peer's
 //! queue of responses, and its slot free again at its end. Bound: the reserved slots.
 
+use crate::collections::slab::SlotIndex;
 use crate::engine::ctx::Ctx;
 use crate::engine::matching::Matcher;
 use crate::engine::send::Sender;
@@ -13,7 +14,7 @@ use crate::peer::hosts::SharedPool;
 use crate::peer::operation::{RENDEZVOUS_READS, RESPONSES, ResponseData, TxKind, TxOp};
 use crate::peer::slots::{ConnSlot, OpSlot};
 use crate::wire::{ErrorCode, FinRecord, Header};
-use crate::{OpError, OpId, Remote};
+use crate::{OpError, OpId, RegionId, Remote};
 
 impl Sender<'_> {
     /// Queues an internal operation; it is sent as soon as the window allows.
@@ -38,7 +39,12 @@ impl Sender<'_> {
         slot: OpSlot,
     ) {
         match self.ops[slot].kind {
-            TxKind::Response { .. } => self.end_response(cx, conn),
+            TxKind::Response { request, data, offset } => {
+                self.end_response(cx, conn);
+                if let ResponseData::Region(region, _, true) = data {
+                    self.end_read(cx, conn, (request, offset), region);
+                }
+            }
             TxKind::Error { .. } => {
                 cx.table[conn].errors_mut().record_ended();
                 cx.table.give_share_back(conn, SharedPool::Errors, 1);
@@ -63,6 +69,47 @@ impl Sender<'_> {
             cx.table.give_share_back(conn, SharedPool::Credits, lent);
             self.responders_spare += lent;
         }
+    }
+
+    /// Records that the last response to a read has ended. The bytes of a long read may have an
+    /// earlier response that is open: then the read ends with that. Bound: the responses of the
+    /// connection, for a read of several requests.
+    fn end_read(
+        &mut self,
+        cx: &Ctx<'_>,
+        conn: ConnSlot,
+        (read, offset): (OpId, u64),
+        region: RegionId,
+    ) {
+        // Of the open ones, the response with the highest offset.
+        let mut earlier = None;
+        let responses = cx.table[conn].responses().list().head();
+        // Nothing is before the beginning of the read.
+        let mut slot = Some(responses).filter(|slot| offset > 0 && slot.is_some());
+        while let Some(open) = slot {
+            let op = &self.ops[open];
+            if let TxKind::Response { request, data: ResponseData::Region(..), offset } = op.kind
+                && request == read
+            {
+                earlier = earlier.max(Some((offset, open.number())));
+            }
+            slot = Some(op.links.next()).filter(|next| next.is_some());
+        }
+        let Some((_, open)) = earlier else {
+            // Never full: see its bound.
+            let _ = self.ended_reads.push(region);
+            return;
+        };
+        let open = &mut self.ops[OpSlot::from_number(open)];
+        if let TxKind::Response { data: ResponseData::Region(_, _, last), .. } = &mut open.kind {
+            *last = true;
+        }
+    }
+
+    /// The region of a read that has ended and was not counted.
+    #[inline(always)]
+    pub(crate) fn take_ended_read(&mut self) -> Option<RegionId> {
+        self.ended_reads.pop()
     }
 
     /// Ends every internal operation of a connection that ends. Bound: those operations.

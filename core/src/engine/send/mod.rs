@@ -30,11 +30,15 @@ use crate::engine::completions::Completions;
 use crate::engine::ctx::Ctx;
 use crate::engine::send::searches::Searches;
 use crate::peer::Connection;
+use crate::peer::credit::CREDIT_MAX;
 use crate::peer::in_flight::InFlight;
 use crate::peer::operation::{OpPool, POSTED};
 use crate::peer::packet_record::TxPacket;
 use crate::peer::slots::OpSlot;
-use crate::{Completion, CompletionGroup, Context, DeferredId, Instant, OpId, PeerId};
+use crate::{Completion, CompletionGroup, Context, DeferredId, Instant, OpId, PeerId, RegionId};
+
+/// Reads that end by one packet, at the most: the peer has no more slots.
+pub(super) const ENDED_READS_MAX: usize = 2 * CREDIT_MAX as usize;
 
 /// Operations that send packets, and the records of packets under way.
 #[derive(Debug)]
@@ -45,6 +49,8 @@ pub(super) struct Sender<'s> {
     searches: Searches,
     /// Slots of the pool for responses that are reserved for no peer.
     responders_spare: u32,
+    /// Regions of reads that have ended, to be counted after the packet that has ended them.
+    ended_reads: heapless::Vec<RegionId, ENDED_READS_MAX>,
     /// How many slots are for operations of the application: they come first.
     posted_slots: u32,
     /// Datagrams to be sent.
@@ -67,6 +73,7 @@ impl<'s> Sender<'s> {
             in_flight,
             searches,
             responders_spare,
+            ended_reads: heapless::Vec::new(),
             posted_slots,
             datagrams,
             datagrams_waiting: 0,

@@ -97,6 +97,15 @@ pub fn read_request(op: u32, remote: Remote, len: u32) -> Vec<u8> {
     record(|into| put_read_request(into, &request))
 }
 
+/// A request of a long read for `len` bytes from `offset` on, or for its last bytes.
+#[must_use]
+pub fn part_request(op: u32, remote: Remote, (offset, last): (u64, bool), len: u32) -> Vec<u8> {
+    let (op, rendezvous) = (OpId::from_bits(op), false);
+    let remote = Remote { address: remote.address + offset, ..remote };
+    let request = ReadRequestRecord { op, remote, rendezvous, offset, len, last };
+    record(|into| put_read_request(into, &request))
+}
+
 /// A request for `len` bytes of an announced message, from `offset` on.
 #[must_use]
 pub fn rendezvous_request(op: u32, handle: u64, offset: u64, len: u32) -> Vec<u8> {
