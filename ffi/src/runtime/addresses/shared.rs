@@ -15,8 +15,9 @@
 //!
 //! The file lives while a process has the vector open. Each process holds a shared lock on it; a
 //! process that gets the exclusive lock is the only one. So the next process removes the records of
-//! a killed one. Only processes of one user share a file: a file that other users can open is
-//! refused.
+//! a killed one. Processes open and close the vector in turns, under the lock of writers. So none
+//! takes the exclusive lock of another one for a sign of use. Only processes of one user share a
+//! file: a file that other users can open is refused.
 
 use std::fs::{File, Metadata, OpenOptions, TryLockError};
 use std::io::Write as _;
@@ -50,7 +51,7 @@ pub(super) struct SharedFile {
     path: PathBuf,
     /// The records. A shared lock on the file marks the vector as in use.
     records: File,
-    /// The file with the lock of writers.
+    /// The file with the lock of writers, and of processes that open or close the vector.
     writers: File,
     played: u64,
     read_only: bool,
@@ -66,6 +67,12 @@ impl SharedFile {
         let path = path(domain, name);
         for _ in 0..TRIES {
             let records = opened(&path, !read_only)?;
+            let writers = opened(&path.with_extension("lock"), true)?;
+            writers.lock()?;
+            // Their last user may have removed the files meanwhile.
+            if records.metadata()?.nlink() == 0 || writers.metadata()?.nlink() == 0 {
+                continue;
+            }
             match records.try_lock() {
                 Ok(()) if read_only => return Err(Error::Os(libc::ENOENT)),
                 Ok(()) => records.set_len(0)?,
@@ -73,11 +80,7 @@ impl SharedFile {
                 Err(TryLockError::Error(error)) => return Err(error.into()),
             }
             records.lock_shared()?;
-            // Its last user may have removed the file meanwhile.
-            if records.metadata()?.nlink() == 0 {
-                continue;
-            }
-            let writers = opened(&path.with_extension("lock"), true)?;
+            writers.unlock()?;
             return Ok(Self { path, records, writers, played: 0, read_only });
         }
         Err(Error::Again)
@@ -188,11 +191,9 @@ impl SharedFile {
 
 impl Drop for SharedFile {
     fn drop(&mut self) {
-        // This is the only user, so no process will find the file. If this process is killed here,
-        // the next user removes it.
-        if self.records.try_lock().is_ok() {
-            // The lock file first: a process that finds the other file waits for the lock on it,
-            // and then sees that the file is removed.
+        // A process that waits for its turn sees that the files are removed. If this process is
+        // killed here, or has no turn, the next user removes the records.
+        if self.writers.lock().is_ok() && self.records.try_lock().is_ok() {
             let _ = std::fs::remove_file(self.path.with_extension("lock"));
             let _ = std::fs::remove_file(&self.path);
         }

@@ -49,6 +49,27 @@ fn files_of_a_killed_process_are_removed() {
     assert_eq!(new.insert(&mut table, address(1)), Ok(0));
 }
 
+/// As a reader does that finds the vector closed: it has the exclusive lock for a moment.
+#[test]
+fn a_reader_beside_another_one_keeps_no_records_of_a_killed_process() {
+    let name = format!("beside/{}", std::process::id());
+    let mut left = opened(&path("test", &name), true).unwrap();
+    left.write_all(&record(INSERTED, 0, Some(address(9)))).unwrap();
+    let turn = opened(&path("test", &name).with_extension("lock"), true).unwrap();
+    turn.lock().unwrap();
+    left.lock().unwrap();
+    std::thread::scope(|scope| {
+        let reader = scope.spawn(|| SharedFile::open("test", &name, true).err());
+        // The outcome is the same if the reader is later than this.
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        drop(left);
+        drop(turn);
+        assert_eq!(reader.join().unwrap(), Some(Error::Os(libc::ENOENT)));
+    });
+    let (mut new, mut table) = opener(&name);
+    assert_eq!(new.insert(&mut table, address(1)), Ok(0));
+}
+
 /// Number of records that fill a page of the file but for 16 bytes.
 const PAGE: u16 = 170;
 
