@@ -255,6 +255,12 @@ pub(crate) fn resolve(lookup: &Lookup, hints: Option<&InfoRequest>) -> Result<So
         }
         (node, service) = parts;
     }
+    // getaddrinfo(3) of glibc takes the lower 16 bits of a larger number.
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    if service.is_some_and(|text| is_number(text) && text.parse::<u16>().is_err()) {
+        log::info!(target: "core", "no port has the number {service:?}");
+        return Err(Error::NoData);
+    }
     let mut found = dns_lookup::getaddrinfo(node, service, Some(wanted)).map_err(|error| {
         log::info!(target: "core", "cannot resolve {node:?}, {service:?}: {error:?}");
         Error::NoData

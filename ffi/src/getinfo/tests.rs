@@ -309,6 +309,15 @@ fn an_unknown_node_is_no_data() {
 }
 
 #[test]
+fn numbers_beyond_those_of_ports_are_no_data() {
+    for (service, port) in [("65535", Some(65535)), ("065535", Some(65535)), ("65536", None)] {
+        let passive = Lookup { service: Some(service.into()), ..loopback() };
+        let found = find(&passive, None, "").map(|found| found[0].source.port());
+        assert_eq!(found, port.ok_or(Error::NoData), "{service}");
+    }
+}
+
+#[test]
 fn every_version_has_a_listing() {
     for version in [0, make_version(1, 0), make_version(1, 4), make_version(1, 5)] {
         let lookup = Lookup { api_version: version, ..Lookup::default() };
