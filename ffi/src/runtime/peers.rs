@@ -24,14 +24,16 @@
 
 mod groups;
 mod inserted;
+mod retired;
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::HashMap;
 
 use ofi_xdp_core::{Engine, PeerAddress, PeerId, PeersFull};
 
 use self::groups::JoinedGroups;
 pub(crate) use self::groups::is_of_group;
 use self::inserted::InsertedAddresses;
+use self::retired::RetiredPeers;
 use crate::runtime::addresses::{AddressTable, Occupant};
 use crate::sys::abi::{ADDR_NONE, fi_addr_t};
 use crate::sys::errno::Error;
@@ -50,17 +52,10 @@ struct KnownPeer {
 struct KnownSource {
     peer: PeerId,
     address: fi_addr_t,
+    /// How many addresses of the vector name the peer in this slot.
+    names: u32,
     /// The vector's changes at the search that found no address.
     changes: u64,
-}
-
-/// A peer without an address in the vector any more.
-#[derive(Clone, Copy, Debug)]
-struct RetiredPeer {
-    peer: PeerId,
-    /// [`Engine::arrivals_from`] at that time. A later packet is of a live process, be it the old
-    /// one or a new one.
-    arrivals: Option<(u64, u32)>,
 }
 
 /// See the module.
@@ -71,8 +66,8 @@ pub(crate) struct PeerMap {
     contexts: HashMap<fi_addr_t, KnownPeer>,
     sources: Vec<KnownSource>,
     groups: JoinedGroups,
-    /// Peers without an address in the vector any more, oldest first.
-    retired: VecDeque<RetiredPeer>,
+    /// Peers without an address in the vector any more.
+    retired: RetiredPeers,
     removals: u64,
     /// The vector's changes that [`Self::learn_all`] or [`Self::name_known`] has followed.
     changes: u64,
@@ -89,20 +84,24 @@ impl KnownPeer {
     const NONE: Self = Self { peer: PeerId::NONE, occupancy: 0 };
 }
 
+impl KnownSource {
+    const NOBODY: Self = Self { peer: PeerId::NONE, address: ADDR_NONE, names: 0, changes: 0 };
+}
+
 impl PeerMap {
     /// A map for an engine with room for `peers`; `expected` of them will be in the vector.
     ///
     /// # Errors
     /// [`Error::NoMemory`].
     pub(crate) fn new(peers: usize, expected: usize, av: &AddressTable) -> Result<Self, Error> {
-        let nobody = KnownSource { peer: PeerId::NONE, address: ADDR_NONE, changes: 0 };
+        let nobody = KnownSource::NOBODY;
         Ok(Self {
             // The number is the application's guess. The map grows beyond it when needed.
             known: memory::filled(KnownPeer::NONE, expected.min(peers))?,
             contexts: HashMap::new(),
             sources: memory::filled(nobody, peers)?,
             groups: JoinedGroups::default(),
-            retired: VecDeque::new(),
+            retired: RetiredPeers::default(),
             removals: av.removals(),
             changes: 0,
             inserted: InsertedAddresses::default(),
@@ -119,33 +118,37 @@ impl PeerMap {
 
     #[cold]
     fn sweep(&mut self, engine: &Engine<'_>, av: &AddressTable) {
-        let retire = |peer| RetiredPeer { peer, arrivals: engine.arrivals_from(peer) };
+        let Self { known, contexts, sources, retired, .. } = self;
         self.removals = av.removals();
-        for source in &mut self.sources {
+        for source in sources.iter_mut() {
             source.peer = PeerId::NONE;
         }
-        for (index, known) in self.known.iter_mut().enumerate() {
+        let mut retire = |peer: PeerId| {
+            retired.add(peer, engine.arrivals_from(peer));
+            if let Some(source) = sources.get_mut(peer.slot() as usize) {
+                source.names = source.names.saturating_sub(1);
+            }
+        };
+        for (index, known) in known.iter_mut().enumerate() {
             // Later changes of other processes wait for the next call: no file is read here.
             let occupancy = || av.known(index as fi_addr_t).map(|it| it.occupancy);
             if !known.peer.is_none() && occupancy() != Some(known.occupancy) {
-                self.retired.push_back(retire(known.peer));
+                retire(known.peer);
                 *known = KnownPeer::NONE;
             }
         }
-        let retired = &mut self.retired;
-        self.contexts.retain(|&address, known| {
+        contexts.retain(|&address, known| {
             let (index, _) = av.split(address);
             let stays = av.known(index).map(|it| it.occupancy) == Some(known.occupancy);
             if !stays {
-                retired.push_back(retire(known.peer));
+                retire(known.peer);
             }
             stays
         });
         if self.retired.len() > self.sources.len() {
-            // Longer than the engine's table: some are listed twice, or are in use again.
+            // Longer than the engine's table: some are in use again.
             let known = self.known.iter().chain(self.contexts.values());
-            let mut seen: HashSet<PeerId> = known.map(|known| known.peer).collect();
-            self.retired.retain(|retired| seen.insert(retired.peer));
+            self.retired.remove_all(known.map(|known| known.peer));
         }
     }
 
@@ -171,12 +174,12 @@ impl PeerMap {
     fn remove_retired(&mut self, engine: &mut Engine<'_>) -> bool {
         let mut removed = 0;
         // bound: the retired peers
-        while let Some(&RetiredPeer { peer, arrivals }) = self.retired.front() {
+        while let Some((peer, arrivals)) = self.retired.oldest() {
             let is_over = engine.is_idle(peer) && engine.arrivals_from(peer) == arrivals;
             if removed > 0 && !is_over || removed == REMOVED_TOGETHER {
                 break;
             }
-            self.retired.pop_front();
+            self.retired.remove(peer);
             if !self.is_named(peer) {
                 // An error means that it is gone already.
                 removed += u32::from(engine.remove_peer(peer).is_ok());
@@ -222,7 +225,7 @@ impl PeerMap {
         if let Some(former) = engine.find(&at) {
             let is_retired = self.is_retired(engine, former);
             if !is_retired || engine.is_idle(former) {
-                self.retired.retain(|retired| retired.peer != former);
+                self.retired.remove(former);
             }
             if is_retired && engine.is_idle(former) && !self.is_named(former) {
                 // An error means that it is gone already.
@@ -242,22 +245,22 @@ impl PeerMap {
             *slot = known;
         }
         if let Some(source) = self.sources.get_mut(peer.slot() as usize) {
-            *source = KnownSource { peer, address: index, changes: 0 };
+            let names = source.names + 1;
+            *source = KnownSource { peer, address: index, names, changes: 0 };
         }
         Ok(peer)
     }
 
     /// Whether an address of the vector, or a group that was joined, is that of `peer`.
     fn is_named(&self, peer: PeerId) -> bool {
-        let mut known = self.known.iter().chain(self.contexts.values());
-        known.any(|known| known.peer == peer) || self.groups.has(peer)
+        let named = self.sources.get(peer.slot() as usize).is_some_and(|source| source.names > 0);
+        named || self.groups.has(peer)
     }
 
     /// Whether the address of `peer` was removed from the vector, and nothing has come from there
     /// since then.
     fn is_retired(&self, engine: &Engine<'_>, peer: PeerId) -> bool {
-        let arrivals = engine.arrivals_from(peer);
-        self.retired.iter().any(|it| it.peer == peer && it.arrivals == arrivals)
+        self.retired.arrivals(peer) == Some(engine.arrivals_from(peer))
     }
 
     /// A free address for a multicast group; [`Self::join_group`] takes it.
@@ -286,12 +289,12 @@ impl PeerMap {
     /// Forgets a group, and returns its name. Datagrams to it that have not left leave as usual.
     pub(crate) fn leave_group(&mut self, address: fi_addr_t) -> Option<PeerAddress> {
         let (name, peer) = self.groups.remove(address)?;
-        self.retired.push_back(RetiredPeer { peer, arrivals: Some((0, 0)) });
+        self.retired.add(peer, Some((0, 0)));
         Some(name)
     }
 
     /// Whether [`Self::learn_all`] or [`Self::name_known`] has something to do. A removal counts:
-    /// packets that are received after it are later than it ([`RetiredPeer::arrivals`]).
+    /// packets that are received after it are later than it ([`RetiredPeers::arrivals`]).
     #[inline(always)]
     pub(crate) fn has_changed(&self, engine: &Engine<'_>, av: &AddressTable) -> bool {
         av.changes() != self.changes || engine.has_newcomers()
@@ -387,7 +390,7 @@ impl PeerMap {
         let found = engine.peer_name(peer).and_then(|name| av.index_of(&name));
         let address = found.unwrap_or(ADDR_NONE);
         if let Some(source) = self.sources.get_mut(peer.slot() as usize) {
-            *source = KnownSource { peer, address, changes };
+            *source = KnownSource { peer, address, names: source.names, changes };
         }
         address
     }

@@ -325,3 +325,25 @@ fn a_peer_stays_while_a_group_that_was_joined_names_it() {
         assert_eq!(engine.find(&address(1).into()), Some(peer));
     });
 }
+
+/// A receive context of a scalable endpoint and an address of its own name one peer.
+#[test]
+fn a_peer_is_named_as_long_as_an_address_names_it() {
+    let av = AddressTable::new(0).with_context_bits(4);
+    let mut map = PeerMap::new(PEERS as usize, 0, &av).unwrap();
+    engine().with_mut(|engine| {
+        let [first, second] = [1, 2].map(|port| av.insert(address(port)).unwrap());
+        let context = 1 << 60 | first;
+        let peer = map.peer(engine, &av, second).unwrap();
+        assert_eq!(map.peer(engine, &av, context), Ok(peer));
+        for (index, is_named) in [(second, true), (first, false)] {
+            av.remove(index).unwrap();
+            map.sync(engine, &av);
+            assert_eq!((map.is_named(peer), map.is_retired(engine, peer)), (is_named, true));
+        }
+        let back = av.insert(address(2)).unwrap();
+        let anew = map.peer(engine, &av, back).unwrap();
+        assert!(anew != peer && map.is_named(anew) && !map.is_retired(engine, anew));
+        assert_eq!(map.retired.len(), 0);
+    });
+}
