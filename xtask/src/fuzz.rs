@@ -92,7 +92,9 @@ fn path_with_cargo_fuzz(workspace: &Workspace) -> Result<OsString> {
     let tools = workspace.tools_dir();
     if !tools.join("bin/cargo-fuzz").exists() {
         let mut cargo = workspace.cargo();
-        cargo.args(["install", "--locked", CARGO_FUZZ, "--root"]).arg(&tools);
+        // It only starts cargo: optimised, it would take minutes to compile.
+        cargo.args(["install", "--locked", "--debug", "--config", "profile.dev.debug=false"]);
+        cargo.args([CARGO_FUZZ, "--root"]).arg(&tools);
         ensure!(cargo.status()?.success(), "cargo-fuzz does not install: see above");
     }
     let folders = [tools.join("bin")].into_iter().chain(env::split_paths(&path));

@@ -19,7 +19,10 @@ use crate::workspace::Workspace;
 /// The package, and the program in it.
 pub(crate) const PACKAGE: &str = "ofi-xdp-sim";
 
-/// The seeds of an automatic build, and its time limit.
+/// The test that runs the first seeds of [`swarm`].
+pub(crate) const SWARM_TEST: &str = "a_swarm_breaks_nothing";
+
+/// The seeds of an automatic build, from 0 on, and its time limit.
 const SWARM_SEEDS: u32 = 2000;
 const SWARM_LIMIT: Duration = Duration::from_secs(4 * 60);
 

@@ -16,6 +16,8 @@ use anyhow::{Context as _, Result};
 #[derive(Debug)]
 pub(crate) struct Workspace {
     root: PathBuf,
+    /// Release builds optimise between crates, as the top `Cargo.toml` says.
+    lto: bool,
 }
 
 impl Workspace {
@@ -25,7 +27,18 @@ impl Workspace {
         let root = package.parent().context("xtask has no parent folder")?;
         let root = fs::canonicalize(root)
             .with_context(|| format!("{} is gone: was the project moved?", root.display()))?;
-        Ok(Self { root })
+        Ok(Self { root, lto: true })
+    }
+
+    /// The same one, whose release builds optimise within each crate alone: for the stages, which
+    /// link more than twenty programs. The tests that they start inherit it.
+    pub(crate) fn without_lto(self) -> Self {
+        Self { lto: false, ..self }
+    }
+
+    /// The same one, whose release builds are the product's.
+    pub(crate) fn with_lto(&self) -> Self {
+        Self { root: self.root.clone(), lto: true }
     }
 
     /// The folder of the top `Cargo.toml`.
@@ -60,9 +73,15 @@ impl Workspace {
             }
         }
         command.env_remove("CARGO_MANIFEST_DIR").env_remove("CARGO_MANIFEST_PATH");
+        if !self.lto {
+            command.env(LTO, "off");
+        }
         command
     }
 }
+
+/// Cargo's variable for the key `lto` of the release profile.
+const LTO: &str = "CARGO_PROFILE_RELEASE_LTO";
 
 /// Whether an automatic build runs this: then a missing privilege or tool is a failure.
 pub(crate) fn is_ci() -> bool {
@@ -185,6 +204,15 @@ fn effective_capabilities(status: &str) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn stages_link_without_lto_and_the_product_with_it() {
+        let workspace = Workspace::open().unwrap();
+        let is_set = |one: &Workspace| one.cargo().get_envs().any(|(name, _)| name == LTO);
+        assert!(!is_set(&workspace));
+        let stages = workspace.without_lto();
+        assert!(is_set(&stages) && !is_set(&stages.with_lto()));
+    }
 
     #[test]
     fn capabilities_are_read_from_their_line() {

@@ -46,16 +46,20 @@ impl Context {
         Ok(cargo)
     }
 
-    /// The command that runs the simulator's tests, within the filter.
+    /// The command that runs the simulator's tests, within the filter. Without one, the stage runs
+    /// a swarm, which has the seeds of the test of that name.
     pub(super) fn simulator_runner(&self) -> Command {
         let mut cargo = self.workspace.cargo();
         if self.nextest {
             cargo.args(["nextest", "run", "--release", "--package", simulator::PACKAGE]);
             cargo.args(["--no-fail-fast", "--no-tests=pass"]);
-            cargo.args(["-E", &filter_expression(Suite::Plain, &self.filter)]);
+            cargo.args(["-E", &simulator_expression(&self.filter)]);
         } else {
             cargo.args(["test", "--release", "--package", simulator::PACKAGE, "--lib", "--bins"]);
             cargo.args(["--tests", "--no-fail-fast", "--"]).args(&self.filter);
+            if self.filter.is_empty() {
+                cargo.args(["--skip", simulator::SWARM_TEST]);
+            }
         }
         cargo
     }
@@ -120,6 +124,15 @@ fn filter_expression(suite: Suite, filter: &[String]) -> String {
     format!("({suite}) & ({})", any.join(" | "))
 }
 
+/// The same for the simulator's tests.
+fn simulator_expression(filter: &[String]) -> String {
+    let expression = filter_expression(Suite::Plain, filter);
+    if filter.is_empty() {
+        return format!("{expression} & not test({})", simulator::SWARM_TEST);
+    }
+    expression
+}
+
 /// The variable by which cargo takes a runner for this machine's programs
 /// (`target.<triple>.runner` of its configuration).
 fn runner_variable() -> Result<String> {
@@ -137,6 +150,17 @@ mod tests {
         assert_eq!(
             filter_expression(Suite::Root, &filter),
             "(test(root_)) & (test(ring) | test(window))"
+        );
+    }
+
+    #[test]
+    fn the_swarm_of_the_stage_is_not_repeated_by_a_test() {
+        let test = format!("fn {}()", simulator::SWARM_TEST);
+        assert!(include_str!("../../../tests/engine/sim/tests/swarm.rs").contains(&test));
+        assert!(simulator_expression(&[]).ends_with("& not test(a_swarm_breaks_nothing)"));
+        assert_eq!(
+            simulator_expression(&["swarm".to_owned()]),
+            "(not test(root_)) & (test(swarm))"
         );
     }
 
