@@ -35,7 +35,7 @@ pub(crate) fn compile(workspace: &Workspace) -> Result<PathBuf> {
     compile_with(workspace, &[])
 }
 
-/// The same, with `others` beside it.
+/// Builds the packages `others` beside it.
 fn compile_with(workspace: &Workspace, others: &[&str]) -> Result<PathBuf> {
     let mut cargo = workspace.cargo();
     cargo.args(["build", "--release", "--package", ENGINE_BENCH]);

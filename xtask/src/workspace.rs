@@ -30,13 +30,13 @@ impl Workspace {
         Ok(Self { root, lto: true })
     }
 
-    /// The same one, whose release builds optimise within each crate alone: for the stages, which
-    /// link more than twenty programs. The tests that they start inherit it.
+    /// Release builds optimise within each crate alone from now on: for the stages, which link more
+    /// than twenty programs. The tests that they start inherit it.
     pub(crate) fn without_lto(self) -> Self {
         Self { lto: false, ..self }
     }
 
-    /// The same one, whose release builds are the product's.
+    /// A second one, with release builds as the product's.
     pub(crate) fn with_lto(&self) -> Self {
         Self { root: self.root.clone(), lto: true }
     }

@@ -124,7 +124,7 @@ fn filter_expression(suite: Suite, filter: &[String]) -> String {
     format!("({suite}) & ({})", any.join(" | "))
 }
 
-/// The same for the simulator's tests.
+/// Leaves out the test that the stage repeats.
 fn simulator_expression(filter: &[String]) -> String {
     let expression = filter_expression(Suite::Plain, filter);
     if filter.is_empty() {
