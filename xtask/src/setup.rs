@@ -14,19 +14,23 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result, bail};
 
-use self::packages::PackageManager;
+use self::packages::{PackageManager, apt_has};
 use self::requirement::{Check, REQUIREMENTS, Requirement, System};
 use crate::workspace::{Privilege, is_ci};
 
 pub(crate) use self::requirement::Purpose;
 
-/// For `build`, `run`, `bench` and `test`.
+/// For `build`, `run` and `bench`.
 pub(crate) const BUILD_AND_RUN: &[Purpose] = &[Purpose::Build, Purpose::Run];
+
+/// For `test`.
+pub(crate) const TESTS: &[Purpose] = &[Purpose::Build, Purpose::Run, Purpose::Test];
 
 /// For `test --all`.
 pub(crate) const EVERYTHING: &[Purpose] = &[
     Purpose::Build,
     Purpose::Run,
+    Purpose::Test,
     Purpose::Bindings,
     Purpose::Check,
     Purpose::Fuzz,
@@ -37,6 +41,8 @@ pub(crate) const EVERYTHING: &[Purpose] = &[
 ];
 
 /// Makes sure that each requirement of `purposes` is met, and installs missing packages.
+///
+/// A requirement that no package brings here is named and left out: some kernels have no tools.
 ///
 /// # Errors
 /// If it cannot install, with the missing requirements and the command to give.
@@ -49,16 +55,28 @@ pub(crate) fn ensure(purposes: &[Purpose]) -> Result<()> {
     let manager = PackageManager::detect().with_context(|| {
         "no package manager known here (apt-get, dnf, zypper, pacman): install the above by hand"
     })?;
-    let packages = manager.packages(&missing);
-    let command = manager.install_command(&packages);
     let privilege = Privilege::for_files();
+    let mut found = manager.packages(&missing, &apt_has);
+    let has_no_lists = !found.left_out.is_empty() && !apt_has("gcc");
+    if has_no_lists && privilege != Privilege::None {
+        apt(privilege, &["update"])?;
+        found = manager.packages(&missing, &apt_has);
+    }
+    for one in &found.left_out {
+        println!("set-up: left out, as no package has it for this kernel: {}", one.test);
+    }
+    if found.names.is_empty() {
+        return Ok(());
+    }
+    let command = manager.install_command(&found.names);
     if !manager.installs_unattended() || privilege == Privilege::None {
         bail!("the packages above are missing; install them with\n\n    {command}\n");
     }
     let shown = if privilege == Privilege::Own { &command["sudo ".len()..] } else { &command };
     println!("set-up: {shown}");
-    install_with_apt(&packages, privilege)?;
-    let still = self::missing(purposes, &System);
+    install_with_apt(&found.names, privilege)?;
+    let mut still = self::missing(purposes, &System);
+    still.retain(|one| found.left_out.iter().all(|left| left.test != one.test));
     if !still.is_empty() {
         bail!("installed, yet not usable:\n{}", describe(&still));
     }
@@ -151,8 +169,16 @@ mod tests {
         assert_eq!(missing.len(), 2);
         let text = describe(&missing);
         assert!(text.contains("rdma/fabric.h") && text.contains("clang"), "{text}");
-        assert_eq!(PackageManager::Apt.packages(&missing), ["clang", "libfabric-dev"]);
-        assert_eq!(PackageManager::Dnf.packages(&missing), ["clang", "libfabric-devel"]);
+        let packages = |manager: PackageManager| manager.packages(&missing, &|_| true).names;
+        assert_eq!(packages(PackageManager::Apt), ["clang", "libfabric-dev"]);
+        assert_eq!(packages(PackageManager::Dnf), ["clang", "libfabric-devel"]);
+    }
+
+    #[test]
+    fn a_run_needs_no_bpftool() {
+        let lacking = Without(&[Test::Runs("bpftool")]);
+        assert!(missing(BUILD_AND_RUN, &lacking).is_empty());
+        assert_eq!(missing(TESTS, &lacking).len(), 1);
     }
 
     #[test]

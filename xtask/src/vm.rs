@@ -139,7 +139,7 @@ fn machine(
     options: Options,
     job: &str,
 ) -> Result<(Machine, PathBuf)> {
-    setup::ensure(&[Purpose::Build, Purpose::Run, Purpose::Vm])?;
+    setup::ensure(&[Purpose::Build, Purpose::Run, Purpose::Test, Purpose::Vm])?;
     let folder = folder(workspace);
     let kernel = kernel::fetch(&folder)?;
     let built = build(workspace)?;

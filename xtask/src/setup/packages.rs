@@ -4,9 +4,24 @@
 //! Called by [`super::ensure`] only.
 
 use std::fs;
+use std::process::Command;
 
 use super::requirement::{Requirement, Test};
 use crate::workspace::find_command;
+
+/// The packages for some requirements.
+#[derive(Debug, Default)]
+pub(crate) struct Packages<'r> {
+    pub(crate) names: Vec<String>,
+    /// Requirements without a package here.
+    pub(crate) left_out: Vec<&'r Requirement>,
+}
+
+/// Whether apt's lists have a package that can be installed; a virtual one has no entry.
+pub(crate) fn apt_has(name: &str) -> bool {
+    let output = Command::new("apt-cache").args(["--quiet=2", "show", name]).output();
+    output.is_ok_and(|output| output.status.success() && !output.stdout.is_empty())
+}
 
 /// A package manager; one with two sets of package names has two entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,32 +50,40 @@ impl PackageManager {
         matches!(self, Self::Apt | Self::AptOnUbuntu)
     }
 
-    /// The packages that bring `missing`, each once.
-    pub(crate) fn packages(self, missing: &[&Requirement]) -> Vec<String> {
-        let mut names = Vec::new();
-        for one in missing {
-            let name = self.package(one);
-            if !names.contains(&name) {
-                names.push(name);
+    /// The packages that bring `missing`, each once. `has` tells whether the lists of apt have a
+    /// package.
+    pub(crate) fn packages<'r>(
+        self,
+        missing: &[&'r Requirement],
+        has: &dyn Fn(&str) -> bool,
+    ) -> Packages<'r> {
+        let mut found = Packages::default();
+        for &one in missing {
+            match self.package(one, has) {
+                Some(name) if found.names.contains(&name) => {}
+                Some(name) => found.names.push(name),
+                None => found.left_out.push(one),
             }
         }
-        names
+        found
     }
 
-    fn package(self, one: &Requirement) -> String {
+    fn package(self, one: &Requirement, has: &dyn Fn(&str) -> bool) -> Option<String> {
         let column = match self {
-            // The commands of these names there start the ones that fit the running kernel, from
-            // here; no package is called linux-perf.
+            // Ubuntu has packages of Debian's names from 25.04 on. Earlier commands of these names
+            // start those of the running kernel, for which a kernel of WSL or of the host of a
+            // container has no package. One name that apt does not know refuses the whole list.
             Self::AptOnUbuntu if matches!(one.test, Test::Runs("bpftool" | "perf")) => {
                 let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-                return format!("linux-tools-{}", kernel.trim());
+                let tools = format!("linux-tools-{}", kernel.trim());
+                return [one.packages[0].to_owned(), tools].into_iter().find(|name| has(name));
             }
             Self::Apt | Self::AptOnUbuntu => 0,
             Self::Dnf => 1,
             Self::Zypper => 2,
             Self::Pacman => 3,
         };
-        one.packages[column].to_owned()
+        Some(one.packages[column].to_owned())
     }
 
     /// The line a person would type.
@@ -102,13 +125,28 @@ mod tests {
     #[test]
     fn each_manager_has_its_own_names_and_names_each_once() {
         let all: Vec<&Requirement> = REQUIREMENTS.iter().collect();
-        assert!(PackageManager::Apt.packages(&all).contains(&"bpftool".to_owned()));
-        let ubuntu = PackageManager::AptOnUbuntu.packages(&all);
-        let tools = ubuntu.iter().filter(|name| name.starts_with("linux-tools-"));
-        assert_eq!(tools.count(), 1, "{ubuntu:?}");
-        let debians = ["bpftool", "linux-perf"];
-        assert!(!ubuntu.iter().any(|name| debians.contains(&name.as_str())), "{ubuntu:?}");
-        let arch = PackageManager::Pacman.packages(&all);
+        let none = |_: &str| false;
+        let debian = PackageManager::Apt.packages(&all, &none).names;
+        assert!(debian.contains(&"bpftool".to_owned()));
+        let arch = PackageManager::Pacman.packages(&all, &none).names;
         assert_eq!(arch.iter().filter(|name| *name == "libfabric").count(), 1);
+    }
+
+    #[test]
+    fn a_kernel_without_tools_leaves_them_out_and_refuses_nothing_else() {
+        let all: Vec<&Requirement> = REQUIREMENTS.iter().collect();
+        let on_ubuntu =
+            |has: &dyn Fn(&str) -> bool| PackageManager::AptOnUbuntu.packages(&all, has);
+        let is_tool = |name: &&String| {
+            ["bpftool", "linux-perf"].contains(&name.as_str()) || name.starts_with("linux-tools-")
+        };
+        let tools = |has| {
+            let found = on_ubuntu(has);
+            (found.names.iter().filter(is_tool).count(), found.left_out.len())
+        };
+        assert_eq!(tools(&|name| name.starts_with("linux-tools-")), (1, 0));
+        assert_eq!(tools(&|name| !name.starts_with("linux-tools-")), (2, 0));
+        assert_eq!(tools(&|_| false), (0, 2));
+        assert!(on_ubuntu(&|_| false).names.contains(&"clang".to_owned()));
     }
 }

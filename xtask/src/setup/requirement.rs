@@ -21,6 +21,8 @@ pub(crate) enum Purpose {
     Build,
     /// The lab and the tests.
     Run,
+    /// The tests alone.
+    Test,
     /// Generating `ffi/libfabric-sys/src/bindings.rs`.
     Bindings,
     /// Checks that only `test --all` makes.
@@ -144,7 +146,12 @@ pub(crate) const REQUIREMENTS: &[Requirement] = {
             ["nftables"; 4],
             "loses packets on the links of the benchmark `loss`",
         ),
-        need(Run, Runs("bpftool"), ["bpftool"; 4], "shows the XDP program and its counters"),
+        need(
+            Purpose::Test,
+            Runs("bpftool"),
+            ["bpftool"; 4],
+            "shows the XDP program and its counters",
+        ),
         need(
             Bindings,
             Library("libclang"),
