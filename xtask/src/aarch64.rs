@@ -3,9 +3,11 @@
 //!
 //! In: Rust's library for the target, a C compiler for it, Debian's packages of that architecture,
 //! which are unpacked and not installed. Out: a count: the tests of the engine and of the crates
-//! below it, and a ping-pong of the cross-compiled provider by Debian's own `fi_pingpong`. Called
-//! by the stage `aarch64`. Bound: [`LIMIT`] for each program.
+//! below it, and a ping-pong of the cross-compiled provider by Debian's own `fi_pingpong`. On
+//! another system than Debian: the reason for none. Called by the stage `aarch64`. Bound: [`LIMIT`]
+//! for each program.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -17,7 +19,7 @@ use crate::process::succeed_within;
 use crate::setup::{self, Purpose};
 use crate::suite::{self, Counts};
 use crate::vm::apt::{Apt, once};
-use crate::workspace::Workspace;
+use crate::workspace::{Workspace, is_ci};
 
 /// The target.
 const TARGET: &str = "aarch64-unknown-linux-gnu";
@@ -61,10 +63,18 @@ pub(crate) fn run(workspace: &Workspace) -> Result<Result<Counts, String>> {
     if let Err(error) = add_target() {
         return Ok(Err(format!("{error:#}")));
     }
+    let suite = match suite(&fs::read_to_string("/etc/os-release").unwrap_or_default()) {
+        Ok(suite) => suite,
+        Err(reason) => return Ok(Err(reason)),
+    };
     setup::ensure(&[Purpose::Build, Purpose::Aarch64])?;
     let folder = workspace.target_dir().join("aarch64");
     let root = folder.join("root");
-    once(&root, |root| Apt::new(&folder, "bookworm", "arm64")?.unpack(&PACKAGES, root))?;
+    let unpacked = once(&root, |root| Apt::new(&folder, &suite, "arm64")?.unpack(&PACKAGES, root));
+    match unpacked {
+        Err(error) if !is_ci() => return Ok(Err(format!("Debian's libraries: {error:#}"))),
+        other => other?,
+    }
     let mut counts = suite::run(tests(workspace, &root))?;
     let mut check = cargo(workspace, &root);
     check.args(["check", "--target", TARGET, "--bins"]);
@@ -74,6 +84,15 @@ pub(crate) fn run(workspace: &Workspace) -> Result<Result<Counts, String>> {
     println!("ok       fi_pingpong over the provider on an emulated aarch64");
     counts.passed += 1;
     Ok(Ok(counts))
+}
+
+/// Debian's name of this system. The libraries have to fit the C library of the cross compiler.
+fn suite(os_release: &str) -> Result<String, String> {
+    let value = |key: &str| os_release.lines().find_map(|line| line.strip_prefix(key));
+    let codename = value("VERSION_CODENAME=").filter(|_| value("ID=") == Some("debian"));
+    let codename =
+        codename.ok_or("its libraries are Debian's, and this is not a Debian release")?;
+    Ok(codename.trim_matches('"').to_owned())
 }
 
 /// Adds the target to the toolchain, unless it has it.
@@ -131,4 +150,19 @@ fn ping_pong(folder: &Path, root: &Path, provider: &Path) -> Result<()> {
     command.args(["-ec", PING_PONG]).current_dir(folder);
     command.env("EMULATED", emulated).env("FI_PROVIDER_PATH", provider);
     succeed_within(command, LIMIT)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn libraries_are_those_of_this_release_of_debian() {
+        let debian = "NAME=x\nID=debian\nVERSION_CODENAME=trixie\n";
+        assert_eq!(suite(debian).as_deref(), Ok("trixie"));
+        let ubuntu = "ID=ubuntu\nID_LIKE=debian\nVERSION_CODENAME=noble\n";
+        for other in [ubuntu, "ID=debian\n", ""] {
+            assert!(suite(other).is_err(), "{other}");
+        }
+    }
 }

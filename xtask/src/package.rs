@@ -22,12 +22,13 @@ use std::process::Command;
 use anyhow::{Context as _, Result, ensure};
 
 use self::layout::{Format, Sources};
-use self::origin::{Origin, compress, output};
+use self::origin::{NAME, Origin, compress, output};
 use crate::artifacts::PROVIDER_FILE;
 use crate::build::{self, Profile};
 use crate::setup::{self, Purpose};
+use crate::stage::skipped_block;
 use crate::suite::Counts;
-use crate::workspace::{Privilege, Workspace};
+use crate::workspace::{Privilege, Workspace, is_ci};
 
 /// Debian's `copyright` file; common licences are named, not repeated (Debian Policy 12.5).
 const COPYRIGHT: &str = "\
@@ -46,6 +47,8 @@ pub(crate) struct Packages {
     files: Vec<PathBuf>,
 }
 
+/// The archive of debug symbols. The documents name that of the programs by `ofi-xdp-*.tar.gz`.
+const DEBUG: &str = "debug-ofi-xdp";
 /// The programs beside the provider.
 const PROGRAMS: [&str; 4] = ["xdp-perf", "xdp-run", "xdp-top", "xdp-broker"];
 /// The formats of `cargo xtask package`; the first one is installed by the stage.
@@ -59,6 +62,7 @@ pub(crate) fn package(workspace: &Workspace, pgo: bool) -> Result<()> {
     for file in pack(workspace, &sources, &ALL)?.files {
         println!("package   {}", file.display());
     }
+    println!("needs     {}", portable::oldest(&programs(&sources.generated))?);
     Ok(())
 }
 
@@ -71,9 +75,18 @@ pub(crate) fn stage(workspace: &Workspace, privilege: Privilege) -> Result<Count
     let second = contents(&packages)?;
     ensure_same(&packages.files, &first, &second)?;
     println!("ok       two runs give the same bytes");
-    portable::check(&programs(&sources.generated))?;
-    println!("ok       no program needs a newer C library than Debian 12's");
-    let mut counts = Counts { passed: 2, failed: 0, skipped: 0 };
+    let mut counts = Counts { passed: 1, failed: 0, skipped: 0 };
+    let checked = portable::check(&programs(&sources.generated));
+    match portable::excused(checked, portable::host(), is_ci())? {
+        Some(reason) => {
+            println!("{}", skipped_block("the C library of the packages", &reason));
+            counts.skipped += 1;
+        }
+        None => {
+            println!("ok       no program needs a newer C library than Debian 12's");
+            counts.passed += 1;
+        }
+    }
     counts += clean_root::check(workspace, privilege, &packages.deb)?;
     Ok(counts)
 }
@@ -133,11 +146,11 @@ fn pack(workspace: &Workspace, sources: &Sources, formats: &[Format]) -> Result<
         files.push(match format {
             Format::Deb => formats::deb(sources, &tools, &tree)?,
             Format::Rpm => formats::rpm(sources, &tools, &tree)?,
-            Format::Tar => formats::tar(sources, &tree, "")?,
+            Format::Tar => formats::tar(sources, &tree, NAME)?,
         });
     }
     let symbols = sources.generated.join("debug");
-    files.push(formats::tar(sources, &symbols, "-debug")?);
+    files.push(formats::tar(sources, &symbols, DEBUG)?);
     Ok(Packages { deb: files[0].clone(), files })
 }
 
@@ -156,6 +169,13 @@ fn completions(generated: &Path) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_archive_has_the_name_of_the_documents() {
+        let document = include_str!("../../docs/install.md");
+        assert!(document.contains(&format!("tar -xzf {NAME}-*.tar.gz ")));
+        assert!(!DEBUG.starts_with(NAME));
+    }
 
     #[test]
     fn a_file_with_other_bytes_is_named() {

@@ -6,6 +6,7 @@
 //! by `package`. Bound: the files of the folder.
 
 use std::env::consts::ARCH;
+use std::ffi::OsStr;
 use std::fmt::Write as _;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -17,6 +18,7 @@ use walkdir::WalkDir;
 
 use super::layout::{Format, Sources};
 use super::origin::{NAME, compress, output};
+use crate::install;
 use crate::workspace::{Workspace, find_command};
 
 /// A tool of cargo that packs.
@@ -44,6 +46,9 @@ const RPM: Tool =
 
 /// What does not depend on the build.
 const METADATA: &str = include_str!("package.toml");
+
+/// The place in [`METADATA`] of the folders of the package alone.
+const OWN_FOLDERS: &str = "OWN_FOLDERS";
 
 /// The folder of the tools: those of the search path, else installed in `target/tools` now.
 pub(super) fn tools(workspace: &Workspace, formats: &[Format]) -> Result<PathBuf> {
@@ -77,7 +82,7 @@ pub(super) fn deb(sources: &Sources, tools: &Path, tree: &Path) -> Result<PathBu
     for file in files {
         let _ = writeln!(manifest, "    [{:?}, {:?}, \"{:o}\"],", file.from, file.to, file.mode);
     }
-    let folder = write_manifest(sources, &(manifest + "]\n"))?;
+    let folder = write_manifest(sources, &(manifest + "]\n"), "")?;
     let mut cargo = tool(sources, tools, DEB.name);
     cargo.args(["deb", "--no-build", "--no-strip", "--quiet", "--offline", "--manifest-path"]);
     output(cargo.arg(folder.join("Cargo.toml")).arg("--output").arg(&package))?;
@@ -88,7 +93,9 @@ pub(super) fn deb(sources: &Sources, tools: &Path, tree: &Path) -> Result<PathBu
 pub(super) fn rpm(sources: &Sources, tools: &Path, tree: &Path) -> Result<PathBuf> {
     let package = sources.folder.join(format!("{NAME}-{}.rpm", version_and_architecture()));
     let mut manifest = String::from("[package.metadata.generate-rpm]\nassets = [\n");
-    for file in assets(tree, |_| false)? {
+    let files = assets(tree, |_| false)?;
+    let folders = own_folders(files.iter().map(|file| file.to.as_path()));
+    for file in files {
         let kept = if file.to.starts_with("etc") { ", config = \"noreplace\"" } else { "" };
         let to = Path::new("/").join(&file.to);
         let (from, mode) = (&file.from, file.mode);
@@ -97,7 +104,7 @@ pub(super) fn rpm(sources: &Sources, tools: &Path, tree: &Path) -> Result<PathBu
             "    {{ source = {from:?}, dest = {to:?}, mode = \"{mode:o}\"{kept} }},"
         );
     }
-    let folder = write_manifest(sources, &(manifest + "]\n"))?;
+    let folder = write_manifest(sources, &(manifest + "]\n"), &folders)?;
     let mut cargo = tool(sources, tools, RPM.name);
     cargo.current_dir(folder).arg("generate-rpm").arg("--output").arg(&package);
     output(&mut cargo)?;
@@ -105,8 +112,8 @@ pub(super) fn rpm(sources: &Sources, tools: &Path, tree: &Path) -> Result<PathBu
 }
 
 /// Makes a `.tar.gz` with one folder at its top.
-pub(super) fn tar(sources: &Sources, tree: &Path, suffix: &str) -> Result<PathBuf> {
-    let name = format!("{NAME}-{}{suffix}", version_and_architecture());
+pub(super) fn tar(sources: &Sources, tree: &Path, name: &str) -> Result<PathBuf> {
+    let name = format!("{name}-{}", version_and_architecture());
     let package = sources.folder.join(format!("{name}.tar"));
     let mut tar = Command::new("tar");
     tar.args(["--create", "--sort=name", "--owner=0", "--group=0", "--numeric-owner"]);
@@ -152,13 +159,27 @@ fn assets(tree: &Path, left_out: impl Fn(&Path) -> bool) -> Result<Vec<Asset>> {
     Ok(assets)
 }
 
+/// The folders that no other package has, those inside before those around them.
+fn own_folders<'a>(files: impl Iterator<Item = &'a Path>) -> String {
+    let is_own = |name: &OsStr| name == NAME || name == install::AS_TCP;
+    let mut folders: Vec<&Path> = files
+        .flat_map(|file| file.ancestors().skip(1))
+        .filter(|folder| folder.iter().any(is_own))
+        .collect();
+    folders.sort_by(|one, other| other.cmp(one));
+    folders.dedup();
+    let shown = folders.iter().map(|folder| format!("/{}", folder.display()));
+    Vec::from_iter(shown).join(" ")
+}
+
 /// Writes the manifest of a package without code, and returns its folder.
-fn write_manifest(sources: &Sources, assets: &str) -> Result<PathBuf> {
+fn write_manifest(sources: &Sources, assets: &str, folders: &str) -> Result<PathBuf> {
     let folder = sources.folder.join("manifest");
     fs::create_dir_all(folder.join("scripts"))?;
     fs::write(folder.join("empty.rs"), "")?;
     let version = env!("CARGO_PKG_VERSION");
     let text = format!("[package]\nname = \"{NAME}\"\nversion = \"{version}\"\n{METADATA}\n");
+    let text = text.replace(OWN_FOLDERS, folders);
     fs::write(folder.join("Cargo.toml"), with_tables(&text, assets)?)?;
     Ok(folder)
 }
@@ -189,6 +210,21 @@ mod tests {
             assert!(found.contains_key("assets") && found.len() > 1);
         }
         assert!(with_tables(&fixed(), "[package.metadata.none]\na = 1\n").is_err());
+    }
+
+    #[test]
+    fn a_removed_package_leaves_no_folder_of_its_own() {
+        let files = [
+            "usr/lib64/libfabric/libxdp-fi.so",
+            "usr/lib64/libfabric-as-tcp/libxdp-fi.so",
+            "usr/share/doc/ofi-xdp/grafana/xdp.json",
+            "usr/share/doc/ofi-xdp/README.md",
+        ];
+        assert_eq!(
+            own_folders(files.iter().map(Path::new)),
+            "/usr/share/doc/ofi-xdp/grafana /usr/share/doc/ofi-xdp /usr/lib64/libfabric-as-tcp"
+        );
+        assert_eq!(METADATA.matches(OWN_FOLDERS).count(), 1);
     }
 
     /// The endpoints that hold the broker's sockets would lose them.

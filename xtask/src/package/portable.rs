@@ -3,10 +3,11 @@
 //!
 //! In: programs. Out: success, or the symbols of newer versions. A program that was linked on a
 //! newer system may need such symbols, and does not start on an older one (ELF symbol versioning,
-//! `.gnu.version_r`). Called by the stage `packages`. Bound: the programs.
+//! `.gnu.version_r`). Called by `package`. Bound: the programs.
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
 use object::Endianness;
@@ -17,7 +18,39 @@ use object::read::elf::ElfFile;
 const NEWEST: Version = [2, 36, 0];
 
 /// Major, minor, and a third number that glibc 2.2.5 and 2.3.4 have.
-type Version = [u32; 3];
+pub(super) type Version = [u32; 3];
+
+/// The version of this system.
+pub(super) fn host() -> Option<Version> {
+    let output = Command::new("getconf").arg("GNU_LIBC_VERSION").output().ok()?;
+    let text = String::from_utf8(output.stdout).ok()?;
+    parse(&format!("GLIBC_{}", text.trim().strip_prefix("glibc ")?))
+}
+
+/// The reason why a failed check tells nothing: a newer system links with its own versions. An
+/// automatic build has to run on Debian 12.
+pub(super) fn excused(
+    checked: Result<()>,
+    host: Option<Version>,
+    strict: bool,
+) -> Result<Option<String>> {
+    match checked {
+        Err(error) if !strict && host.is_some_and(|host| host > NEWEST) => {
+            Ok(Some(format!("{error:#}")))
+        }
+        other => other.map(|()| None),
+    }
+}
+
+/// The oldest C library with which all of `programs` start, in words.
+pub(super) fn oldest(programs: &[PathBuf]) -> Result<String> {
+    let mut oldest = Version::default();
+    for program in programs {
+        oldest = needed(program)?.into_iter().fold(oldest, Version::max);
+    }
+    let place = if oldest > NEWEST { "not for Debian 12: build there" } else { "Debian 12 has it" };
+    Ok(format!("glibc {} or later; {place}", shown(oldest)))
+}
 
 /// Fails if one of `programs` needs a symbol of a C library after [`NEWEST`].
 pub(super) fn check(programs: &[PathBuf]) -> Result<()> {
@@ -72,8 +105,6 @@ fn shown([major, minor, _]: Version) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::process::Command;
-
     use super::*;
     use crate::package::origin::output;
 
@@ -85,6 +116,18 @@ mod tests {
         for other in ["GCC_3.0", "GLIBC_PRIVATE", "GLIBC_ABI_DT_RELR", "FABRIC_1.0"] {
             assert_eq!(parse(other), None, "{other}");
         }
+    }
+
+    #[test]
+    fn a_newer_system_is_an_excuse_outside_automatic_builds() {
+        let failed = || Err(anyhow::anyhow!("needs glibc 2.38"));
+        let newer = Some([2, 39, 0]);
+        assert_eq!(excused(failed(), newer, false).unwrap().as_deref(), Some("needs glibc 2.38"));
+        assert!(excused(failed(), newer, true).is_err());
+        assert!(excused(failed(), Some(NEWEST), false).is_err());
+        assert!(excused(failed(), None, false).is_err());
+        assert_eq!(excused(Ok(()), newer, false).unwrap(), None);
+        assert!(host().is_some());
     }
 
     /// A library with a symbol of glibc 2.99 stands in for a newer system.
@@ -104,6 +147,9 @@ mod tests {
         cc(&["-o", "new", "use.c", "-L.", "-lnew"]);
         cc(&["-o", "old", "old.c"]);
         check(&[folder.join("old")]).unwrap();
+        assert!(oldest(&[folder.join("old")]).unwrap().ends_with("Debian 12 has it"));
+        let both = oldest(&[folder.join("new"), folder.join("old")]).unwrap();
+        assert_eq!(both, "glibc 2.99 or later; not for Debian 12: build there");
         let error = check(&[folder.join("old"), folder.join("new")]).unwrap_err().to_string();
         assert!(error.contains("needs glibc 2.99, and Debian 12 has 2.36"), "{error}");
         fs::remove_dir_all(&folder).unwrap();
