@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The licences of all dependencies against the list in `deny.toml`.
 //!
-//! In: `cargo metadata` and `deny.toml`. Out: an error that names each crate outside the list. The
-//! file is cargo-deny's, so `cargo deny check licenses` says the same where that tool is installed;
-//! this check does without its long compilation.
+//! In: `cargo metadata` of the workspace and of the fuzz targets, and `deny.toml`. Out: an error
+//! that names each crate outside the list. The file is cargo-deny's, so `cargo deny check licenses`
+//! says the same where that tool is installed; this check does without its long compilation.
 
 use std::fs;
 
@@ -13,25 +13,38 @@ use spdx::{Expression, ParseMode};
 
 use crate::workspace::Workspace;
 
+/// Those with a `Cargo.lock` in the tree.
+const MANIFESTS: [&str; 2] = ["Cargo.toml", "tests/engine/fuzz/Cargo.toml"];
+
 /// Fails with one line for each package with a licence that the list does not allow.
 pub(crate) fn licences(workspace: &Workspace) -> Result<()> {
     let file = workspace.root().join("deny.toml");
     let text = fs::read_to_string(&file).with_context(|| format!("no {}", file.display()))?;
     let allowed = allowed(&text)?;
-    let mut cargo = workspace.cargo();
-    cargo.args(["metadata", "--format-version", "1", "--locked", "--all-features"]);
-    let output = cargo.output().context("cargo did not start")?;
-    if !output.status.success() {
-        bail!("cargo metadata failed: {}", String::from_utf8_lossy(&output.stderr).trim());
+    let (mut count, mut faults) = (0, Vec::new());
+    for manifest in MANIFESTS {
+        let metadata = metadata(workspace, manifest)?;
+        let packages = metadata["packages"].as_array().context("cargo's metadata: no packages")?;
+        count += packages.len();
+        faults.extend(packages.iter().filter_map(|one| fault(one, &allowed)));
     }
-    let metadata: Value = serde_json::from_slice(&output.stdout)?;
-    let packages = metadata["packages"].as_array().context("no packages in cargo's metadata")?;
-    let faults: Vec<String> = packages.iter().filter_map(|one| fault(one, &allowed)).collect();
     if !faults.is_empty() {
         bail!("not allowed by deny.toml:\n    {}", faults.join("\n    "));
     }
-    println!("{} packages, all permissive", packages.len());
+    println!("{count} packages, all permissive");
     Ok(())
+}
+
+/// Cargo's metadata of the workspace of a manifest, with the dependencies of its `Cargo.lock`.
+fn metadata(workspace: &Workspace, manifest: &str) -> Result<Value> {
+    let mut cargo = workspace.cargo();
+    cargo.args(["metadata", "--format-version", "1", "--locked", "--all-features"]);
+    let output =
+        cargo.args(["--manifest-path", manifest]).output().context("cargo did not start")?;
+    if !output.status.success() {
+        bail!("{manifest}: {}", String::from_utf8_lossy(&output.stderr).trim());
+    }
+    Ok(serde_json::from_slice(&output.stdout)?)
 }
 
 /// `licenses.allow` of deny.toml.
@@ -80,6 +93,19 @@ mod tests {
         let none = serde_json::json!({ "name": "a", "version": "1.0.0", "license": null });
         assert!(fault(&none, &[]).unwrap().contains("no licence"));
         assert!(fault_of("do what you like").unwrap().contains("SPDX"));
+    }
+
+    #[test]
+    fn fuzz_targets_and_their_libfuzzer_are_read() {
+        let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+        for manifest in MANIFESTS {
+            let lock = std::path::Path::new(root).join(manifest).with_file_name("Cargo.lock");
+            assert!(lock.exists(), "{manifest}");
+        }
+        let allowed = allowed(include_str!("../../deny.toml")).unwrap();
+        let libfuzzer = "(MIT OR Apache-2.0) AND NCSA";
+        let package = serde_json::json!({ "name": "a", "version": "1", "license": libfuzzer });
+        assert_eq!(fault(&package, &allowed), None);
     }
 
     #[test]
