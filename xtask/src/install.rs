@@ -58,7 +58,7 @@ pub(crate) fn install(workspace: &Workspace, prefix: Option<PathBuf>) -> Result<
     for program in [base.join("bin").join(STARTER), base.join("bin").join(METER), shown] {
         println!("installed {}", program.display());
     }
-    println!("installed {}, for FI_PROVIDER_PATH: the provider as tcp", as_tcp.display());
+    println!("{}", as_tcp_advice(&as_tcp));
     println!("{}\n\n{}", advice(&target, default.as_deref()), broker.advice());
     Ok(())
 }
@@ -129,7 +129,8 @@ impl Broker {
     fn advice(&self) -> String {
         format!(
             "Processes without capabilities get AF_XDP from {}, if its policy says so:\n\n    \
-             sudo install -m 0644 {} /etc/ && sudoedit /etc/{POLICY}\n    \
+             test -e /etc/{POLICY} || sudo install -m 0644 {} /etc/\n    \
+             sudoedit /etc/{POLICY}\n    \
              {} && sudo systemctl enable --now {SOCKET}{}",
             self.program.display(),
             self.documents.join(POLICY).display(),
@@ -188,6 +189,13 @@ fn copy(from: &Path, to: &Path, mode: &str) -> Result<()> {
     }
 }
 
+/// The line about the copy that is `tcp`.
+fn as_tcp_advice(installed: &Path) -> String {
+    let folder = installed.parent().unwrap_or(installed);
+    let (installed, folder) = (installed.display(), folder.display());
+    format!("installed {installed}: the provider as tcp, with FI_PROVIDER_PATH={folder}")
+}
+
 /// The text for the user after an installation.
 fn advice(installed: &Path, default: Option<&Path>) -> String {
     let folder = installed.parent().unwrap_or(installed);
@@ -218,6 +226,7 @@ mod tests {
         assert!(unit.contains("=file:/opt/x/share/doc/ofi-xdp/fi_xdp.7.md\n"), "{unit}");
         let advice = broker.advice();
         assert!(advice.contains("/opt/x/share/doc/ofi-xdp/xdp-broker.toml /etc/"), "{advice}");
+        assert!(advice.contains("test -e /etc/xdp-broker.toml || sudo install"), "{advice}");
         assert!(advice.contains("link /opt/x/lib/systemd/system/xdp-broker.socket "), "{advice}");
         assert!(!advice.contains("elsewhere"), "{advice}");
         assert!(Broker::under(Path::new("/home").join("x")).advice().contains("elsewhere"));
@@ -242,6 +251,20 @@ mod tests {
     fn the_unit_of_xdp_top_sees_who_owns_a_page() {
         let unit = include_str!("../../xdp/top/systemd/xdp-top.service");
         assert!(!unit.lines().any(|line| line.starts_with("PrivateUsers=")), "{unit}");
+    }
+
+    #[test]
+    fn a_provider_path_is_a_folder() {
+        let text = as_tcp_advice(Path::new("/opt/x/lib/libfabric-as-tcp/libxdp-fi.so"));
+        assert!(text.ends_with("FI_PROVIDER_PATH=/opt/x/lib/libfabric-as-tcp"), "{text}");
+    }
+
+    #[test]
+    fn the_document_keeps_the_policy_of_the_site() {
+        let document = include_str!("../../docs/install.md");
+        let lines = document.lines().filter(|line| line.contains("xdp-broker.toml /etc/"));
+        assert_eq!(lines.clone().count(), 1);
+        assert!(document.contains("test -e /etc/xdp-broker.toml ||"));
     }
 
     #[test]
