@@ -40,7 +40,7 @@ pub(crate) fn clippy(workspace: &Workspace) -> Result<Outcome> {
     setup::ensure(&[Purpose::Fuzz])?;
     let mut cargo = workspace.cargo();
     cargo.current_dir(workspace.root().join(fuzz::PACKAGE)).args(lints);
-    cargo.env("CARGO_TARGET_DIR", workspace.target_dir().join("fuzz/lints"));
+    cargo.env("CARGO_TARGET_DIR", workspace.target_dir());
     // Nothing is linked, so no libFuzzer is compiled: libfuzzer-sys takes any file for it.
     cargo.env("CUSTOM_LIBFUZZER_PATH", workspace.root().join("Cargo.toml"));
     must_succeed(cargo, "see the lints above")
