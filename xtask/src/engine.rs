@@ -15,7 +15,7 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 
 use crate::artifacts::ENGINE_BENCH;
-use crate::build;
+use crate::build::{self, Profile};
 use crate::process::succeed_within;
 use crate::setup::{self, Purpose};
 use crate::simulator;
@@ -27,19 +27,30 @@ const LEDGER: &str = "tests/bench/engine/instructions.toml";
 /// Time limit of some short runs under callgrind.
 const COUNT_LIMIT: Duration = Duration::from_secs(300);
 
-/// The package of the provider.
-const PROVIDER: &str = "ofi-xdp-ffi";
+/// The provider, and the programs that count.
+const COUNTED: [&str; 11] = [
+    "--package",
+    "ofi-xdp-ffi",
+    "--package",
+    ENGINE_BENCH,
+    "--lib",
+    "--bin",
+    ENGINE_BENCH,
+    "--bin",
+    "ofi-xdp-engine-paths",
+    "--bin",
+    "ofi-xdp-engine-worst",
+];
 
 /// Builds the program as cargo does, and says where it is.
 pub(crate) fn compile(workspace: &Workspace) -> Result<PathBuf> {
-    compile_with(workspace, &[])
+    compile_with(workspace, &["--package", ENGINE_BENCH])
 }
 
-/// Builds the packages `others` beside it.
-fn compile_with(workspace: &Workspace, others: &[&str]) -> Result<PathBuf> {
+/// Builds what `selection` names, and says where the program is.
+fn compile_with(workspace: &Workspace, selection: &[&str]) -> Result<PathBuf> {
     let mut cargo = workspace.cargo();
-    cargo.args(["build", "--release", "--package", ENGINE_BENCH]);
-    cargo.args(others.iter().flat_map(|package| ["--package", package]));
+    cargo.args(["build", "--release"]).args(selection);
     ensure!(cargo.status()?.success(), "{ENGINE_BENCH} does not build: see above");
     Ok(workspace.target_dir().join("release").join(ENGINE_BENCH))
 }
@@ -92,9 +103,11 @@ pub(crate) fn record(workspace: &Workspace) -> Result<()> {
 }
 
 fn count(workspace: &Workspace, arguments: &[&str]) -> Result<()> {
-    setup::ensure(&[Purpose::Build, Purpose::Count])?;
-    // Reads of a completion queue are counted through the provider.
-    let mut command = Command::new(compile_with(&workspace.with_lto(), &[PROVIDER])?);
+    setup::ensure(&[Purpose::Count])?;
+    // The program that reads a completion queue is one of the tests. The provider that it counts
+    // takes the place of that build.
+    build::build(workspace, Profile::Release)?;
+    let mut command = Command::new(compile_with(&workspace.with_lto(), &COUNTED)?);
     command.args(["instructions", "--ledger"]).arg(workspace.root().join(LEDGER)).args(arguments);
     succeed_within(command, COUNT_LIMIT)
 }
