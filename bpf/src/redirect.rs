@@ -162,6 +162,12 @@ impl Redirect {
         Claim::new(self.0.maps.duplicate()?, queue, endpoint, longest, socket)
     }
 
+    /// Whether an endpoint of any process has a port. Those that a killed one has left count, too.
+    #[must_use]
+    pub fn has_ports(&self) -> bool {
+        !self.0.maps.ports().is_empty()
+    }
+
     /// The interface's frames by verdict.
     ///
     /// # Errors

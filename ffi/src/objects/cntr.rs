@@ -203,7 +203,7 @@ impl Cntr {
         let Some(wait) = &self.wait else { return };
         wait.cancel_wait();
         if wait.waker().is_signaled() {
-            self.clear_signal(&self.lock(), Caller::Reader);
+            self.clear_signal(&mut self.lock(), Caller::Reader);
         }
     }
 

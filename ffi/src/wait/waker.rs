@@ -45,13 +45,24 @@ const NONE: usize = 0;
 const SEVERAL: usize = usize::MAX;
 
 thread_local! {
-    /// Its address names the thread.
-    static THREAD: Cell<u8> = const { Cell::new(0) };
+    /// Its address names the thread. The value tells the thread from an earlier one with its name.
+    static THREAD: Cell<u64> = const { Cell::new(0) };
 }
 
 /// The name of the calling thread, without a system call.
 pub(crate) fn this_thread() -> usize {
     THREAD.with(|thread| ptr::from_ref(thread).addr())
+}
+
+/// The number of the calling thread, which no other one of the process has or had.
+pub(crate) fn thread_number() -> u64 {
+    static LAST: AtomicU64 = AtomicU64::new(0);
+    THREAD.with(|thread| {
+        if thread.get() == 0 {
+            thread.set(LAST.fetch_add(1, Ordering::Relaxed) + 1);
+        }
+        thread.get()
+    })
 }
 
 /// See the module.

@@ -169,7 +169,7 @@ impl GrantManager {
             return Err(format!("user {} may not use port {}", user.uid, address.port()).into());
         }
         let (most, steer) = (rule.sockets, (request.steer, rule.steering));
-        self.check_quota(user.uid, most)?;
+        self.check_quota((user.uid, most), time)?;
         self.programs.drop_detached();
         let counters_page = self.counters_page(request.interface, &all)?;
         let native_first = interface.prefers_native();
@@ -196,9 +196,9 @@ impl GrantManager {
     }
 
     /// Checks that user `uid` may have another socket of `most`.
-    fn check_quota(&mut self, uid: u32, most: usize) -> Result<(), GrantError> {
+    fn check_quota(&mut self, (uid, most): (u32, usize), time: Instant) -> Result<(), GrantError> {
         let reason = |what| format!("user {uid} has {most} {what}");
-        match self.quota.room(uid, most, state) {
+        match self.quota.room((uid, most), time, state) {
             Room::Free => Ok(()),
             Room::Soon => {
                 Err(GrantError::Busy(reason("sockets; the queue of a former one is busy")))

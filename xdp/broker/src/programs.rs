@@ -73,8 +73,9 @@ impl Programs {
 
     /// Drops the programs that no grant has used for long enough (`is_used`, by interface), and
     /// those of interfaces that are not in this namespace any more (`exists`): the kernel leaves
-    /// them attached to a device that goes to another one. An unused program is not kept where
-    /// `is_abused`: a former client keeps a queue by it.
+    /// them attached to a device that goes to another one. A program that has ports stays: the
+    /// claims of grants are gone, so these are of endpoints that have joined it without its link.
+    /// An unused program is not kept where `is_abused`: a former client keeps a queue by it.
     pub(crate) fn tidy(
         &mut self,
         time: Instant,
@@ -85,9 +86,10 @@ impl Programs {
             if !exists(*interface) {
                 return false;
             }
-            if program.is_some() && is_used(*interface) {
+            let Some(attached) = program else { return !times.is_forgotten(time) };
+            if is_used(*interface) {
                 times.used = time;
-            } else if program.is_some() && (times.is_over(time) || is_abused(*interface)) {
+            } else if is_abused(*interface) || (times.is_over(time) && !attached.has_ports()) {
                 *program = None;
             }
             program.is_some() || !times.is_forgotten(time)

@@ -19,6 +19,9 @@ const CLOSE_MAX: Duration = Duration::from_secs(1);
 /// Time between two checks of a former socket that a client keeps.
 const CHECK_PAUSE: Duration = Duration::from_secs(3);
 
+/// Pause between two such questions of requests.
+const ROOM_PAUSE: Duration = Duration::from_secs(1);
+
 /// One socket of a user.
 #[derive(Debug)]
 struct Entry {
@@ -92,29 +95,43 @@ pub(crate) enum Room {
     Full,
 }
 
-/// The sockets of all users.
+/// The sockets of all users, and when a request asked last for memory that is used.
 #[derive(Debug, Default)]
-pub(crate) struct Quota(Vec<Entry>);
+pub(crate) struct Quota(Vec<Entry>, Option<Instant>);
 
 impl Quota {
     /// Whether `uid` may have another socket of `most`. If not, checks by `state` the queues of
     /// sockets without a connection, and their memory.
     pub(crate) fn room(
         &mut self,
-        uid: u32,
-        most: usize,
+        (uid, most): (u32, usize),
+        time: Instant,
         mut state: impl FnMut(QueueId) -> QueueState,
     ) -> Room {
         let mut closing = 0;
+        // A question for memory that is used takes long.
+        let mut asks = self.1.is_none_or(|asked| time.duration_since(asked) >= ROOM_PAUSE);
+        let asked = asks;
         if self.count(uid) >= most {
-            self.0.retain(|entry| {
+            self.0.retain_mut(|entry| {
                 if entry.uid != uid || !entry.is_unheld() {
                     return true;
                 }
-                let state = state(entry.queue_id);
-                closing += usize::from(state == QueueState::Busy);
-                state != QueueState::Free
+                let stays = match state(entry.queue_id) {
+                    QueueState::Free => false,
+                    QueueState::Busy => true,
+                    QueueState::NoInterface if asks => {
+                        asks = entry.memory.is_unused();
+                        !asks
+                    }
+                    QueueState::NoInterface => true,
+                };
+                closing += usize::from(stays);
+                stays
             });
+        }
+        if asked && !asks {
+            self.1 = Some(time);
         }
         match self.count(uid) {
             count if count < most => Room::Free,
@@ -224,15 +241,14 @@ mod tests {
     fn a_kept_socket_counts_after_the_connection_ends() {
         let mut quota = Quota::default();
         for queue in 0..2 {
-            assert_eq!(quota.room(7, 2, |_| panic!("there is room")), Room::Free);
+            assert_eq!(quota.room((7, 2), now(), |_| panic!("there is room")), Room::Free);
             quota.granted(7, at(queue), unheld(), name());
         }
-        assert_eq!(quota.room(7, 2, |_| panic!("both are connected")), Room::Full);
+        assert_eq!(quota.room((7, 2), now(), |_| panic!("both are connected")), Room::Full);
         quota.disconnected(7, at(0), now());
-        assert_eq!(quota.room(7, 2, |_| Busy), Room::Soon, "kept, or closing");
-        assert_eq!(quota.room(7, 2, |_| NoInterface), Room::Full, "the memory has to tell");
-        assert_eq!(quota.room(7, 2, |_| Free), Room::Free, "given back");
-        assert_eq!(quota.room(8, 1, |_| panic!("another user's business")), Room::Free);
+        assert_eq!(quota.room((7, 2), now(), |_| Busy), Room::Soon, "kept, or closing");
+        assert_eq!(quota.room((7, 2), now(), |_| Free), Room::Free, "given back");
+        assert_eq!(quota.room((8, 1), now(), |_| panic!("another user's business")), Room::Free);
     }
 
     #[test]
@@ -242,9 +258,9 @@ mod tests {
             quota.granted(7, at(queue), unheld(), name());
         }
         quota.disconnected(7, at(0), now());
-        assert_eq!(quota.room(7, 2, |_| Busy), Room::Full, "two are connected");
+        assert_eq!(quota.room((7, 2), now(), |_| Busy), Room::Full, "two are connected");
         quota.disconnected(7, at(1), now());
-        assert_eq!(quota.room(7, 2, |_| Busy), Room::Soon);
+        assert_eq!(quota.room((7, 2), now(), |_| Busy), Room::Soon);
     }
 
     #[test]
@@ -253,11 +269,15 @@ mod tests {
         let (memory, client) = new_memory();
         quota.granted(7, at(0), memory, name());
         quota.disconnected(7, at(0), now());
-        assert_eq!(quota.room(7, 1, |_| Free), Room::Full, "the queue is free, the memory is not");
+        assert_eq!(
+            quota.room((7, 1), now(), |_| Free),
+            Room::Full,
+            "the queue is free, the memory is not"
+        );
         assert!(quota.is_held(at(0)) && !quota.is_held(at(1)));
         drop(client);
         assert!(!quota.is_held(at(0)));
-        assert_eq!(quota.room(7, 1, |_| Free), Room::Free);
+        assert_eq!(quota.room((7, 1), now(), |_| Free), Room::Free);
     }
 
     #[test]
@@ -277,6 +297,23 @@ mod tests {
         drop(client);
         assert_eq!(count_at(&mut quota, time), 1, "it was asked about");
         assert_eq!(count_at(&mut quota, time + CHECK_PAUSE), 0);
+    }
+
+    /// Pages in a pipe stand for those that an AF_XDP socket uses.
+    #[test]
+    fn a_former_socket_of_an_interface_that_is_gone_makes_room_unless_its_memory_is_used() {
+        let mut quota = Quota::default();
+        let time = now();
+        let (memory, client) = new_memory();
+        let pages = pages_of(&client);
+        drop(client);
+        quota.granted(7, at(0), memory, name());
+        quota.disconnected(7, at(0), time);
+        assert_eq!(quota.room((7, 1), time, |_| NoInterface), Room::Soon, "used");
+        drop(pages);
+        assert_eq!(quota.room((7, 1), time, |_| NoInterface), Room::Soon, "asked just now");
+        let later = time + ROOM_PAUSE;
+        assert_eq!(quota.room((7, 1), later, |_| NoInterface), Room::Free);
     }
 
     /// Pages in a pipe stand for those that an AF_XDP socket uses, wherever its interface is.
@@ -331,8 +368,8 @@ mod tests {
         quota.granted(7, at(0), unheld(), name());
         quota.disconnected(7, at(0), now());
         quota.granted(8, at(0), unheld(), name());
-        assert_eq!(quota.room(7, 1, |_| panic!("nothing is left of it")), Room::Free);
+        assert_eq!(quota.room((7, 1), now(), |_| panic!("nothing is left of it")), Room::Free);
         quota.disconnected(7, at(0), now());
-        assert_eq!(quota.room(8, 1, |_| Free), Room::Full, "still connected");
+        assert_eq!(quota.room((8, 1), now(), |_| Free), Room::Full, "still connected");
     }
 }

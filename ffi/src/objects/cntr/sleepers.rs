@@ -73,10 +73,10 @@ impl Cntr {
     /// Makes the descriptor unreadable for `caller`, which polls next, unless another thread may
     /// need the signal: the leader, or one that announced a sleep and is not back. Returns whether
     /// the caller can sleep.
-    pub(super) fn clear_signal(&self, state: &State, caller: Caller) -> bool {
+    pub(super) fn clear_signal(&self, state: &mut State, caller: Caller) -> bool {
         let Some(waker) = self.waker().filter(|waker| waker.is_signaled()) else { return true };
         let is_led = caller != Caller::Leader && waker.has_armed();
-        if is_led || state.announcers.others_are_away() {
+        if is_led || state.announcers.keep_signal(now) {
             return false;
         }
         waker.take_signal();

@@ -52,17 +52,17 @@ impl WaitMember for Cntr {
         let wait = self.wait.as_ref().ok_or(Error::NotSupported)?;
         let mut state = self.lock();
         self.come_back(&mut state);
-        if !self.clear_signal(&state, Caller::Reader) {
+        if !self.clear_signal(&mut state, Caller::Reader) {
             state = self.pause(state, Some(now().after(RECHECK)));
             // If it stays on, the descriptor is readable.
-            self.clear_signal(&state, Caller::Reader);
+            self.clear_signal(&mut state, Caller::Reader);
         }
         state.announcers.announce()?;
         wait.announce_wait();
         drop(state);
         self.watch(false);
         let values = self.progress(Caller::Reader);
-        if !self.has_seen(values) {
+        if !self.may_sleep(values) {
             self.cancel_wait();
             return Err(Error::Again);
         }
@@ -79,15 +79,11 @@ impl WaitMember for Cntr {
 }
 
 impl Cntr {
-    /// Whether the calling thread, which has announced a sleep, has seen these values. The number
-    /// of errors is seen once it was reported: applications may not read it.
-    fn has_seen(&self, values: CounterValues) -> bool {
+    /// Whether the calling thread, which has announced a sleep, may sleep on these values.
+    fn may_sleep(&self, values: CounterValues) -> bool {
         let mut state = self.lock();
-        state.announcers.seen().is_some_and(|seen| {
-            let has_seen = *seen == values;
-            seen.failed = values.failed;
-            has_seen
-        })
+        let read = state.read;
+        state.announcers.may_sleep(values, read)
     }
 
     /// `fi_cntr_wait`.
@@ -147,7 +143,7 @@ impl Cntr {
         loop {
             // Armed first, then one more poll: see `waker`.
             wait.waker().arm();
-            let is_clear = self.clear_signal(&self.lock(), Caller::Leader);
+            let is_clear = self.clear_signal(&mut self.lock(), Caller::Leader);
             self.watch(slept);
             let time = now();
             let values = self.progress(Caller::Leader);

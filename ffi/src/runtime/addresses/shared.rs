@@ -16,7 +16,8 @@
 //! The file lives while a process has the vector open. Each process holds a shared lock on it; a
 //! process that gets the exclusive lock is the only one. So the next process removes the records of
 //! a killed one. Processes open and close the vector in turns, under the lock of writers. So none
-//! takes the exclusive lock of another one for a sign of use. Only processes of one user share a
+//! takes the exclusive lock of another one for a sign of use. A lock lasts as long as a copy of its
+//! descriptor, also that of a forked child: each turn unlocks. Only processes of one user share a
 //! file: a file that other users can open is refused.
 
 use std::fs::{File, Metadata, OpenOptions, TryLockError};
@@ -26,6 +27,7 @@ use std::path::{Path, PathBuf};
 
 use nix::sys::resource::{Resource, getrlimit};
 use ofi_xdp_core::PeerAddress;
+use ofi_xdp_datapath::fork::Uninherited;
 
 use super::table::Table;
 use crate::sys::errno::Error;
@@ -48,6 +50,8 @@ const TRIES: usize = 100;
 /// See the module.
 #[derive(Debug)]
 pub(super) struct SharedFile {
+    /// In front of the descriptors, as the fields are dropped in this order.
+    _uninherited: [Uninherited; 2],
     path: PathBuf,
     /// The records. A shared lock on the file marks the vector as in use.
     records: File,
@@ -55,6 +59,23 @@ pub(super) struct SharedFile {
     writers: File,
     played: u64,
     read_only: bool,
+}
+
+/// The lock of writers, held until it is dropped.
+struct Turn<'a>(&'a File);
+
+impl<'a> Turn<'a> {
+    fn new(writers: &'a File) -> Result<Self, Error> {
+        writers.lock()?;
+        Ok(Self(writers))
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        // A lock that is held can be released (flock(2)).
+        let _ = self.0.unlock();
+    }
 }
 
 impl SharedFile {
@@ -67,8 +88,8 @@ impl SharedFile {
         let path = path(domain, name);
         for _ in 0..TRIES {
             let records = opened(&path, !read_only)?;
-            let writers = opened(&path.with_extension("lock"), true)?;
-            writers.lock()?;
+            let writers = opened(&path.with_extension("lock"), !read_only)?;
+            let turn = Turn::new(&writers)?;
             // Their last user may have removed the files meanwhile.
             if records.metadata()?.nlink() == 0 || writers.metadata()?.nlink() == 0 {
                 continue;
@@ -80,8 +101,9 @@ impl SharedFile {
                 Err(TryLockError::Error(error)) => return Err(error.into()),
             }
             records.lock_shared()?;
-            writers.unlock()?;
-            return Ok(Self { path, records, writers, played: 0, read_only });
+            drop(turn);
+            let _uninherited = [Uninherited::new(&records), Uninherited::new(&writers)];
+            return Ok(Self { _uninherited, path, records, writers, played: 0, read_only });
         }
         Err(Error::Again)
     }
@@ -147,7 +169,7 @@ impl SharedFile {
         }
         self.writers.lock()?;
         let added = self.add_locked(table, decide);
-        self.writers.unlock()?;
+        drop(Turn(&self.writers));
         added
     }
 
@@ -193,9 +215,11 @@ impl Drop for SharedFile {
     fn drop(&mut self) {
         // A process that waits for its turn sees that the files are removed. If this process is
         // killed here, or has no turn, the next user removes the records.
-        if self.writers.lock().is_ok() && self.records.try_lock().is_ok() {
-            let _ = std::fs::remove_file(self.path.with_extension("lock"));
+        let turn = Turn::new(&self.writers);
+        if turn.is_ok() && self.records.try_lock().is_ok() {
+            // The lock is last: who opens meanwhile waits for it, and then tries again.
             let _ = std::fs::remove_file(&self.path);
+            let _ = std::fs::remove_file(self.path.with_extension("lock"));
         }
     }
 }

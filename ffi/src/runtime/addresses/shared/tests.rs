@@ -70,6 +70,37 @@ fn a_reader_beside_another_one_keeps_no_records_of_a_killed_process() {
     assert_eq!(new.insert(&mut table, address(1)), Ok(0));
 }
 
+/// The child of a fork has a copy of each descriptor, and the locks with it.
+#[test]
+fn a_close_ends_its_turn_also_where_a_fork_has_its_descriptors() {
+    let name = format!("forked/{}", std::process::id());
+    let (a, b) = (opener(&name).0, opener(&name).0);
+    let _copy = a.writers.try_clone().unwrap();
+    drop(a);
+    b.writers.try_lock().unwrap();
+}
+
+/// The last user removes both files, one after the other.
+#[test]
+fn a_process_that_opens_between_the_two_removals_shares_with_later_ones() {
+    let name = format!("between/{}", std::process::id());
+    let (last, _) = opener(&name);
+    last.writers.lock().unwrap();
+    last.records.try_lock().unwrap();
+    fs::remove_file(&last.path).unwrap();
+    std::thread::scope(|scope| {
+        let between = scope.spawn(|| opener(&name));
+        // The outcome is the same if the opener is later than this.
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        fs::remove_file(last.path.with_extension("lock")).unwrap();
+        last.writers.unlock().unwrap();
+        let ((mut a, mut ours), (mut b, mut theirs)) = (between.join().unwrap(), opener(&name));
+        assert_eq!(a.insert(&mut ours, address(1)), Ok(0));
+        assert_eq!(b.insert(&mut theirs, address(2)), Ok(1));
+        drop((a, b));
+    });
+}
+
 /// Number of records that fill a page of the file but for 16 bytes.
 const PAGE: u16 = 170;
 
