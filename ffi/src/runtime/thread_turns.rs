@@ -23,7 +23,7 @@ use crate::sys::clock::now;
 use crate::sys::errno::Error;
 use crate::sys::limits::APP_IDLE_LIMIT;
 
-/// The time of a turn that nobody has set.
+/// The time of a turn that is not set.
 const NEVER: Instant = Instant::from_nanos(u64::MAX);
 /// After so many sleeps without a turn the thread has one: it hands back to an application that
 /// sleeps without pauses between.

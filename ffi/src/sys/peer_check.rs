@@ -47,7 +47,7 @@ pub(crate) fn report_silence(peer: SocketAddr, versions: u64) {
     ));
 }
 
-/// Reports a connection request that nobody answered.
+/// Reports a connection request without an answer.
 pub(crate) fn report_request(peer: SocketAddr, error: Error) {
     if !is_tcp(peer) && error == Error::TimedOut {
         UNANSWERED.tell(format_args!(

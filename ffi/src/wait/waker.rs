@@ -246,7 +246,7 @@ impl Waker {
         self.signaled.load(Ordering::Relaxed) == SIGNALED
     }
 
-    /// Makes a signaled descriptor unreadable for the caller, who polls next, and then wakes those
+    /// Makes a signaled descriptor unreadable for the caller. It polls next, and then wakes those
     /// that may need the signal too. Returns whether it was signaled.
     pub(crate) fn take_signal(&self) -> bool {
         let was_signaled = self.is_signaled() && self.transition(SIGNALED, CHANGING);

@@ -26,8 +26,8 @@ struct Announcer {
     number: u64,
     /// The values that it has read.
     seen: CounterValues,
-    /// The values for which it was told not to sleep.
-    told: CounterValues,
+    /// The values for which it was notified not to sleep.
+    notified: CounterValues,
     is_away: bool,
     /// When the signal stayed on for it first.
     kept_since: Option<Instant>,
@@ -77,12 +77,12 @@ impl Announcers {
     }
 
     /// Whether the calling thread, which has announced a sleep, may sleep on `values`: it has read
-    /// them, or was told of them and some thread has read them, as `read` says. The number
+    /// them, or was notified of them and some thread has read them, as `read` says. The number
     /// of errors is seen once it was reported: applications may not read it.
     pub(super) fn may_sleep(&mut self, values: CounterValues, read: CounterValues) -> bool {
         self.own().is_some_and(|own| {
-            let may_sleep = own.seen == values || (own.told == values && read == values);
-            (own.told, own.seen.failed) = (values, values.failed);
+            let may_sleep = own.seen == values || (own.notified == values && read == values);
+            (own.notified, own.seen.failed) = (values, values.failed);
             may_sleep
         })
     }
@@ -112,18 +112,18 @@ mod tests {
     const NOW: Instant = Instant::from_nanos(7);
 
     #[test]
-    fn a_thread_that_was_told_may_sleep_once_another_one_has_read() {
+    fn a_thread_that_was_notified_may_sleep_once_another_one_has_read() {
         let mut announcers = Announcers::default();
         announcers.announce().unwrap();
         let none = CounterValues::default();
         assert!(announcers.may_sleep(none, none));
-        assert!(!announcers.may_sleep(ONE, none), "it is told");
+        assert!(!announcers.may_sleep(ONE, none), "it is notified");
         assert!(!announcers.may_sleep(ONE, none), "no thread has read it");
         assert!(announcers.may_sleep(ONE, ONE));
     }
 
     #[test]
-    fn a_value_that_was_read_before_the_thread_was_told_is_told() {
+    fn a_value_that_was_read_before_the_notification_counts() {
         let mut announcers = Announcers::default();
         announcers.announce().unwrap();
         assert!(!announcers.may_sleep(ONE, ONE));

@@ -94,7 +94,7 @@ fn a_signal_stays_for_a_leader_that_has_not_run() {
 }
 
 #[test]
-fn a_thread_is_told_of_each_value_before_a_sleep_and_errors_are_reported_once() {
+fn a_thread_is_notified_of_each_value_before_a_sleep_and_errors_are_reported_once() {
     let counter = counter();
     counter.try_wait().unwrap();
     for rounds in 1..3 {
@@ -102,7 +102,7 @@ fn a_thread_is_told_of_each_value_before_a_sleep_and_errors_are_reported_once() 
         assert_eq!(counter.errors(), 0);
         assert_eq!(counter.try_wait(), Err(Error::Again), "the thread has not read the value");
         thread::scope(|scope| drop(scope.spawn(|| counter.value())));
-        counter.try_wait().expect("it was told, and another thread has read the value");
+        counter.try_wait().expect("it was notified, and another thread has read the value");
         assert_eq!(counter.value(), rounds);
         counter.try_wait().unwrap();
     }

@@ -217,7 +217,7 @@ impl Drop for SharedFile {
         // killed here, or has no turn, the next user removes the records.
         let turn = Turn::new(&self.writers);
         if turn.is_ok() && self.records.try_lock().is_ok() {
-            // The lock is last: who opens meanwhile waits for it, and then tries again.
+            // The lock is last: a process that opens meanwhile waits for it, and then tries again.
             let _ = std::fs::remove_file(&self.path);
             let _ = std::fs::remove_file(self.path.with_extension("lock"));
         }
