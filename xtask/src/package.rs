@@ -58,7 +58,7 @@ const TESTED: [Format; 2] = [Format::Deb, Format::Tar];
 
 /// Builds and packs; with `pgo` the PGO build.
 pub(crate) fn package(workspace: &Workspace, pgo: bool) -> Result<()> {
-    let sources = prepare(workspace, pgo)?;
+    let sources = prepare(workspace, pgo, "package")?;
     for file in pack(workspace, &sources, &ALL)?.files {
         println!("package   {}", file.display());
     }
@@ -69,7 +69,8 @@ pub(crate) fn package(workspace: &Workspace, pgo: bool) -> Result<()> {
 /// Packs twice, compares the bytes, and uses the `.deb` in a clean root, if there is privilege.
 pub(crate) fn stage(workspace: &Workspace, privilege: Privilege) -> Result<Counts> {
     setup::ensure(&[Purpose::PackageTest])?;
-    let sources = prepare(workspace, false)?;
+    // The builds of stages are no product: its packages stay where they are.
+    let sources = prepare(workspace, false, "package-test")?;
     let first = contents(&pack(workspace, &sources, &TESTED)?)?;
     let packages = pack(workspace, &sources, &TESTED)?;
     let second = contents(&packages)?;
@@ -110,12 +111,12 @@ fn programs(generated: &Path) -> Vec<PathBuf> {
     names.map(|name| generated.join(name)).collect()
 }
 
-/// Builds, strips, and generates what is not in the tree.
-fn prepare(workspace: &Workspace, pgo: bool) -> Result<Sources> {
+/// Builds, strips, and generates what is not in the tree, in `folder` of the target folder.
+fn prepare(workspace: &Workspace, pgo: bool, folder: &str) -> Result<Sources> {
     setup::ensure(&[Purpose::Build, Purpose::Package])?;
     let built =
         if pgo { build::best(workspace)? } else { build::build(workspace, Profile::Release)? };
-    let folder = workspace.target_dir().join("package");
+    let folder = workspace.target_dir().join(folder);
     if folder.exists() {
         fs::remove_dir_all(&folder)?;
     }
