@@ -57,7 +57,6 @@
 mod af_xdp;
 mod clock;
 mod config;
-mod cycle_counter;
 mod epoll_set;
 mod error;
 mod ethtool;

@@ -86,7 +86,6 @@ const ALLOWED: &[(&str, usize)] = &[
     // The name of an interface, and the request by it.
     ("xdp/src/ethtool/ioctl.rs", 3),
     // The child of a fork takes descriptors by their numbers: it does not use their owners.
-    ("xdp/src/cycle_counter.rs", 1),
     ("xdp/src/fork.rs", 1),
     // A thread without the standard library's allocations, which cannot be refused.
     ("xdp/src/thread.rs", 9),
