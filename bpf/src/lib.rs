@@ -37,11 +37,10 @@
 //! next owner of the slot deletes the entries that a dead predecessor has left.
 //!
 //! A stale entry is harmless. If its slot is empty, the program passes the packet. If its slot has
-//! a socket of another address, the receiver drops the packet by its address. An entry
-//! is not stale while another process keeps its socket: it goes with the program of the process
-//! that passed the socket on. An endpoint that
-//! claims the port of a stale entry during the deletion may lose its own entry. Therefore an
-//! endpoint without packets checks its claim ([`Claim::is_valid`]).
+//! a socket of another address, the receiver drops the packet by its address. An entry is not stale
+//! while another process keeps its socket: it goes with the program of the process that passed the
+//! socket on. An endpoint that claims the port of a stale entry during the deletion may lose its
+//! own entry. Therefore an endpoint without packets checks its claim ([`Claim::is_valid`]).
 //!
 //! Getting descriptors by id needs `CAP_SYS_ADMIN` (`bpf(2)`, `BPF_LINK_GET_FD_BY_ID`); attaching
 //! does not. Without it the second process gets [`Error::Permission`] and stays on its kernel

@@ -6,7 +6,7 @@
 //! each time that it is attached again. It is no time, too, while a former client keeps a queue in
 //! zero-copy mode, which drivers take back without a program. In: opened leases. Out: the programs
 //! with their counters. Caller: `grants.rs`. Bounds: one program for each interface, kept for
-//! [`KEEP_MAX`] at most.
+//! [`KEEP_MAX`] at most, or as long as endpoints of other processes have ports in it.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};

@@ -18,8 +18,7 @@ use crate::lent_memory::LentMemory;
 const CLOSE_MAX: Duration = Duration::from_secs(1);
 /// Time between two checks of a former socket that a client keeps.
 const CHECK_PAUSE: Duration = Duration::from_secs(3);
-
-/// Pause between two such questions of requests.
+/// Pause between two requests that ask for memory that is used.
 const ROOM_PAUSE: Duration = Duration::from_secs(1);
 
 /// One socket of a user.
@@ -95,9 +94,13 @@ pub(crate) enum Room {
     Full,
 }
 
-/// The sockets of all users, and when a request asked last for memory that is used.
+/// The sockets of all users.
 #[derive(Debug, Default)]
-pub(crate) struct Quota(Vec<Entry>, Option<Instant>);
+pub(crate) struct Quota {
+    entries: Vec<Entry>,
+    /// When a request asked last for memory that is used.
+    asked_at: Option<Instant>,
+}
 
 impl Quota {
     /// Whether `uid` may have another socket of `most`. If not, checks by `state` the queues of
@@ -110,10 +113,10 @@ impl Quota {
     ) -> Room {
         let mut closing = 0;
         // A question for memory that is used takes long.
-        let mut asks = self.1.is_none_or(|asked| time.duration_since(asked) >= ROOM_PAUSE);
-        let asked = asks;
+        let may_ask = self.asked_at.is_none_or(|at| time.duration_since(at) >= ROOM_PAUSE);
+        let mut asks = may_ask;
         if self.count(uid) >= most {
-            self.0.retain_mut(|entry| {
+            self.entries.retain_mut(|entry| {
                 if entry.uid != uid || !entry.is_unheld() {
                     return true;
                 }
@@ -130,8 +133,8 @@ impl Quota {
                 stays
             });
         }
-        if asked && !asks {
-            self.1 = Some(time);
+        if may_ask && !asks {
+            self.asked_at = Some(time);
         }
         match self.count(uid) {
             count if count < most => Room::Free,
@@ -141,23 +144,23 @@ impl Quota {
     }
 
     fn count(&self, uid: u32) -> usize {
-        self.0.iter().filter(|entry| entry.uid == uid).count()
+        self.entries.iter().filter(|entry| entry.uid == uid).count()
     }
 
     /// Whether a client holds the memory of a former socket of `queue_id`, which was bound anew.
     /// The queue is not granted meanwhile, so that there is at most one memory for each queue.
     pub(crate) fn is_held(&self, queue_id: QueueId) -> bool {
-        self.0.iter().any(|entry| entry.queue_id == queue_id && entry.memory.is_held())
+        self.entries.iter().any(|entry| entry.queue_id == queue_id && entry.memory.is_held())
     }
 
     /// Whether the client that got the socket of `queue_id` is connected.
     pub(crate) fn is_connected(&self, queue_id: QueueId) -> bool {
-        self.0.iter().any(|entry| entry.queue_id == queue_id && entry.former.is_none())
+        self.entries.iter().any(|entry| entry.queue_id == queue_id && entry.former.is_none())
     }
 
     /// Whether a former client keeps a queue of `interface` in zero-copy mode.
     pub(crate) fn keeps_zerocopy(&self, interface: u32) -> bool {
-        self.0.iter().any(|entry| {
+        self.entries.iter().any(|entry| {
             let is_kept = entry.former.as_ref().is_some_and(|former| former.reported);
             entry.queue_id.interface == interface && entry.zerocopy && is_kept
         })
@@ -172,14 +175,14 @@ impl Quota {
         memory: LentMemory,
         (zerocopy, name): (bool, String),
     ) {
-        self.0.retain(|entry| entry.queue_id != queue_id);
-        self.0.push(Entry { uid, queue_id, name, memory, zerocopy, former: None });
+        self.entries.retain(|entry| entry.queue_id != queue_id);
+        self.entries.push(Entry { uid, queue_id, name, memory, zerocopy, former: None });
     }
 
     /// Forgets former sockets once their memory is unused, and logs which ones clients keep.
     pub(crate) fn tidy(&mut self, time: Instant, mut state: impl FnMut(QueueId) -> QueueState) {
         let mut any_used = false;
-        self.0.retain_mut(|entry| {
+        self.entries.retain_mut(|entry| {
             let Some(former) = &mut entry.former else { return true };
             if any_used || time < former.check_at {
                 return true;
@@ -199,13 +202,13 @@ impl Quota {
         });
         // Another one is asked about first in the next second.
         if any_used {
-            self.0.rotate_left(1);
+            self.entries.rotate_left(1);
         }
     }
 
     /// Records the end of the connection over which `uid` got the socket of `queue_id`.
     pub(crate) fn disconnected(&mut self, uid: u32, queue_id: QueueId, time: Instant) {
-        for entry in &mut self.0 {
+        for entry in &mut self.entries {
             if entry.uid == uid && entry.queue_id == queue_id {
                 entry.former = Some(Former { check_at: time + CLOSE_MAX, reported: false });
             }

@@ -169,7 +169,7 @@ impl SharedFile {
         }
         self.writers.lock()?;
         let added = self.add_locked(table, decide);
-        drop(Turn(&self.writers));
+        self.writers.unlock()?;
         added
     }
 
