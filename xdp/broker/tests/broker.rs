@@ -12,6 +12,8 @@ mod common;
 mod former;
 #[path = "broker/hostile.rs"]
 mod hostile;
+#[path = "broker/joined.rs"]
+mod joined;
 #[path = "broker/modes.rs"]
 mod modes;
 #[path = "broker/moved.rs"]
