@@ -182,6 +182,7 @@ mod tests {
 
     use super::*;
     use crate::runtime::tests::{datagram_runtime, endpoint_of, port, post_datagram, send_batch};
+    use crate::sys::abi::fi_addr_t;
     use crate::wait::wait_fd::Wait;
     use crate::wait::waker::Waker;
 
@@ -194,6 +195,15 @@ mod tests {
         runtime.descriptors(|descriptor| thread.add_named(descriptor, runtime.id())).unwrap();
         runtime.drive_from_thread(true);
         (runtime, thread, sleeper)
+    }
+
+    /// A runtime of datagrams that the thread has taken over, and the address of a peer.
+    fn datagrams_taken_over() -> (Arc<Runtime>, Arc<Wait>, fi_addr_t) {
+        let thread = Arc::new(Wait::new().unwrap());
+        let (runtime, peer) = datagram_runtime(&thread);
+        runtime.connect_alarm().unwrap();
+        runtime.drive_from_thread(true);
+        (runtime, thread, peer)
     }
 
     /// Whether the thread has a turn within `timeout`.
@@ -234,10 +244,7 @@ mod tests {
 
     #[test]
     fn after_a_datagram_packets_do_not_wake_the_thread_until_it_looks_again() {
-        let thread = Arc::new(Wait::new().unwrap());
-        let (runtime, peer) = datagram_runtime(&thread);
-        runtime.connect_alarm().unwrap();
-        runtime.drive_from_thread(true);
+        let (runtime, _, peer) = datagrams_taken_over();
         post_datagram(&runtime, peer, false);
         let turn = runtime.lock().thread_until;
         runtime.poll_sources(&[], None);
@@ -249,10 +256,7 @@ mod tests {
     /// It waits for others while a completion is unread.
     #[test]
     fn the_thread_has_a_turn_for_a_datagram_that_waits() {
-        let thread = Arc::new(Wait::new().unwrap());
-        let (runtime, peer) = datagram_runtime(&thread);
-        runtime.connect_alarm().unwrap();
-        runtime.drive_from_thread(true);
+        let (runtime, thread, peer) = datagrams_taken_over();
         post_datagram(&runtime, peer, false);
         assert!(has_turn(&thread, LATE));
         runtime.drive_from_thread(true);
