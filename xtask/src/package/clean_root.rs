@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The `.deb` in a clean root: installed, used without a variable or privilege, removed.
 //!
-//! In: the package. Out: a count of the checks. The root is the machine's own below an overlay in
-//! memory, in namespaces of its own: nothing of it outlives the check, and whatever the package
-//! leaves behind is seen in the overlay. `clean_root.sh` is the check. Called by the stage
-//! `packages`. Bound: [`LIMIT`].
+//! In: the package. Out: a count of the checks, whose lines go to `results` beside the package.
+//! The root is the machine's own below an overlay in memory, in namespaces of its own: nothing of
+//! it outlives the check, and whatever the package leaves behind is seen in the overlay.
+//! `clean_root.sh` is the check. Called by the stage `packages`. Bound: [`LIMIT`].
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -28,7 +28,7 @@ pub(super) fn check(workspace: &Workspace, privilege: Privilege, deb: &Path) -> 
         println!("{}", skipped_block("the clean root", &reason));
         return Ok(Counts { passed: 0, failed: 0, skipped: 1 });
     }
-    let results = workspace.target_dir().join("package/results");
+    let results = deb.with_file_name("results");
     let script = workspace.root().join("xtask/src/package/clean_root.sh");
     let mut command = privilege.command("env").unwrap_or_else(|| Command::new("env"));
     command.arg(variable("RESULTS", results.as_os_str()));
