@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The `.deb` in a clean root: installed, used without a variable or privilege, removed.
 //!
-//! In: the package. Out: a count of the checks, whose lines go to `results` beside the package.
+//! In: the package. Out: a count of the checks; their lines are in the file `results` beside it.
 //! The root is the machine's own below an overlay in memory, in namespaces of its own: nothing of
 //! it outlives the check, and whatever the package leaves behind is seen in the overlay.
 //! `clean_root.sh` is the check. Called by the stage `packages`. Bound: [`LIMIT`].

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One route or neighbour, from the kernel's tables or from a notification.
+//! Routes and neighbours, from the kernel's tables or from a notification.
 //!
-//! In: addresses. Out: a [`KernelRoute`] or a [`Neighbour`]. Callers: the route table (`table.rs`),
-//! once for each peer; its threads, once for each neighbour (`neighbours.rs`); `interfaces.rs`, for
-//! the default route. Bound: one request and one answer a call. The answer about a route waits for
-//! no lock that others hold for long. That about a neighbour does before Linux 6.17, and a dump of
-//! them before 6.10 (RTNL; `neigh_get`, `neigh_dump_info`, net/core/neighbour.c).
+//! In: addresses. Out: a [`KernelRoute`], or one or more [`Neighbour`]. Callers: the route table
+//! (`table.rs`), once for each peer; its neighbours (`neighbours.rs`), once for all that the kernel
+//! has, then by threads once for each new one; `interfaces.rs`, for the default route. Bound: one
+//! request a call. The answer about a route waits for no lock that others hold for long. That about
+//! a neighbour does before Linux 6.17, and a dump of them before 6.10 (RTNL; `neigh_get`,
+//! `neigh_dump_info`, net/core/neighbour.c).
 
 use std::io;
 use std::net::IpAddr;
@@ -19,6 +20,7 @@ use netlink_packet_route::route::{
     RouteAddress, RouteAttribute, RouteMessage, RouteType, RouteVia,
 };
 
+use crate::host::memory::push;
 use crate::host::netlink::{Netlink, family};
 
 /// One route.
@@ -102,6 +104,29 @@ pub(super) fn ask_neighbour(
         Some(RouteNetlinkMessage::NewNeighbour(message)) => Ok(neighbour(&message)),
         _ => Ok(Neighbour::UNKNOWN),
     }
+}
+
+/// The neighbours on `interface` that the kernel has a link-layer address of, at most `most`.
+pub(super) fn usable_neighbours(
+    netlink: &mut Netlink,
+    interface: u32,
+    most: usize,
+) -> io::Result<Vec<(IpAddr, Neighbour)>> {
+    let mut request = NeighbourMessage::default();
+    request.attributes.push(NeighbourAttribute::IfIndex(interface));
+    let request = RouteNetlinkMessage::GetNeighbour(request);
+    netlink.dump(request, |usable: &mut Vec<_>, answer| match answer {
+        RouteNetlinkMessage::NewNeighbour(message)
+            if message.header.ifindex == interface && usable.len() < most =>
+        {
+            let neighbour = neighbour(&message);
+            match announced(&message) {
+                Some(ip) if neighbour.mac.is_some() => push(usable, (ip, neighbour)),
+                _ => Ok(()),
+            }
+        }
+        _ => Ok(()),
+    })
 }
 
 /// The state in a message.

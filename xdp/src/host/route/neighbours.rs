@@ -3,10 +3,10 @@
 //!
 //! In: the IP addresses of next hops, and the kernel's notifications. Out: an index for each
 //! address, and the [`Neighbour`] with that index. Caller: the route table. Bounds: the room of
-//! [`Neighbours::with_room`], a table without room is cleared; one thread, which asks for at most
-//! [`ASKED_MAX`] neighbours.
+//! [`Neighbours::with_room`], a table without room is cleared; [`USABLE_MAX`] neighbours that the
+//! kernel knows when the table is made; one thread, which asks for at most [`ASKED_MAX`].
 //!
-//! A thread asks for new neighbours, because the answer may wait for the kernel's lock of all
+//! A thread asks for other neighbours, because the answer may wait for the kernel's lock of all
 //! interfaces. Packets to a neighbour take the kernel's path until it is known, from the answer or
 //! from a notification. A notification is newer than the answer to a question before it.
 
@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use netlink_packet_route::neighbour::NeighbourMessage;
 
-use super::lookup::{Neighbour, announced, ask_neighbour, neighbour};
+use super::lookup::{Neighbour, announced, ask_neighbour, neighbour, usable_neighbours};
 use crate::host::netlink::Netlink;
 use crate::host::question::Question;
 
@@ -26,6 +26,9 @@ pub(super) const KERNEL: u32 = u32::MAX;
 
 /// Maximum number of neighbours that one thread asks for.
 const ASKED_MAX: usize = 64;
+/// Maximum number of neighbours in a new table, as many as the kernel keeps of a family by default
+/// (`gc_thresh3`, arp(7)).
+const USABLE_MAX: usize = 1024;
 
 /// Neighbours by index, and the index by address.
 #[derive(Debug)]
@@ -34,7 +37,7 @@ pub(super) struct Neighbours {
     /// `None`: it is not known yet.
     known: Vec<(IpAddr, Option<Neighbour>)>,
     index: HashMap<IpAddr, u32>,
-    /// The first neighbours, which were asked for.
+    /// Number of the first neighbours, which were known from the start or asked for.
     asked: usize,
     /// The neighbours that a thread asks for, and its answers in their order.
     question: Option<(Range<usize>, Question<Vec<Neighbour>>)>,
@@ -43,17 +46,28 @@ pub(super) struct Neighbours {
 }
 
 impl Neighbours {
-    /// An empty table for `count` neighbours on `interface`, which are asked for by `netlink`.
+    /// A table of the neighbours on `interface` that the kernel knows, with room for `count` more,
+    /// which are asked for by `netlink`.
     pub(super) fn with_room(
-        netlink: Netlink,
+        mut netlink: Netlink,
         interface: u32,
         count: usize,
     ) -> Result<Self, TryReserveError> {
+        let usable =
+            usable_neighbours(&mut netlink, interface, USABLE_MAX).unwrap_or_else(|error| {
+                log::debug!("the neighbours are asked for one by one: {error}");
+                Vec::new()
+            });
         let (mut known, mut index) = (Vec::new(), HashMap::new());
-        known.try_reserve_exact(count)?;
-        index.try_reserve(count)?;
+        known.try_reserve_exact(count + usable.len())?;
+        index.try_reserve(count + usable.len())?;
         let netlink = Arc::new(Mutex::new(netlink));
-        Ok(Self { interface, known, index, asked: 0, question: None, netlink })
+        let mut table = Self { interface, known, index, asked: 0, question: None, netlink };
+        for (ip, neighbour) in usable {
+            table.insert(ip, Some(neighbour));
+        }
+        table.asked = table.known.len();
+        Ok(table)
     }
 
     /// The neighbour with an index that [`Self::find`] returned; `None` while it is not known.
@@ -186,6 +200,8 @@ mod tests {
     /// A table on the loopback interface, where the kernel knows none of these.
     fn asking_for(ip: Ipv4Addr) -> Neighbours {
         let mut neighbours = Neighbours::with_room(Netlink::open().unwrap(), 1, 2).unwrap();
+        // The kernel may have own addresses in its table.
+        neighbours.clear();
         assert_eq!(neighbours.find(ip.into()), 0);
         neighbours.ask();
         assert!(neighbours.question.is_some() && neighbours.get_mut(0).is_none());

@@ -8,8 +8,9 @@
 //! peer slot and at most as many hops, allocated when the port opens; [`EVENTS_MAX`] notifications
 //! a call of [`Routes::refresh`].
 //!
-//! Each peer is looked up once in the kernel's tables, its neighbour by a thread. Until the thread
-//! answers the peer is on the kernel's path. Notifications keep its hop valid. A changed neighbour
+//! Each peer is looked up once in the kernel's tables. Its neighbour is looked up by a thread,
+//! unless the kernel had it when the table was made. Until the thread answers the peer is on the
+//! kernel's path. Notifications keep its hop valid. A changed neighbour
 //! affects one hop. A changed route, rule or link invalidates all peers, at most once a call. The
 //! notification of a changed interface has its new state, and that of the own address tells whether
 //! it is still there. Lost notifications invalidate everything.
@@ -106,10 +107,12 @@ impl Routes {
     ) -> io::Result<Self> {
         let (count, own_port) = (peers as usize, local.port());
         let no_memory = |_| Errno::ENOMEM;
+        // The monitor first: later changes have notifications.
+        let monitor = Monitor::open()?;
         let neighbours = Neighbours::with_room(Netlink::open()?, interface.index, count);
         let mut routes = Self {
             netlink,
-            monitor: Monitor::open()?,
+            monitor,
             overrun: false,
             recheck: false,
             link: OwnLink::new(local.ip(), interface),
@@ -334,7 +337,10 @@ mod tests {
             .unwrap();
         // An MTU from some time ago.
         let loopback = InterfaceInfo { mtu: 68, ..loopback };
-        Routes::new(Netlink::open().unwrap(), own, &loopback, 4).unwrap()
+        let mut routes = Routes::new(Netlink::open().unwrap(), own, &loopback, 4).unwrap();
+        // The kernel may have own addresses in its table.
+        routes.neighbours.clear();
+        routes
     }
 
     /// A table with one peer and [`MAC`] as its next hop.
@@ -397,7 +403,7 @@ mod tests {
 
     /// The answer to a request about a neighbour waits for that lock, too.
     #[test]
-    fn root_the_neighbour_of_a_new_peer_is_asked_for_by_a_thread() {
+    fn root_a_neighbour_is_known_from_the_start_or_asked_for_by_a_thread() {
         let skip = std::env::var("OFI_XDP_UNPRIVILEGED").is_ok_and(|value| value == "skip");
         if skip && !nix::unistd::geteuid().is_root() {
             println!("SKIPPED: needs CAP_SYS_ADMIN and CAP_NET_ADMIN");
@@ -414,14 +420,17 @@ mod tests {
         let interface = interfaces.iter().find(|one| one.name == "own0").unwrap();
         let mut routes = Routes::new(Netlink::open().unwrap(), own, interface, 4).unwrap();
         let (peer, requests) = (to(1, "198.18.0.2"), routes.netlink.requests());
-        assert_eq!(routes.hop(peer, 64), None);
-        let mac = (0..500).find_map(|_| {
+        let mac = |routes: &mut Routes| routes.hop(peer, 64).map(|hop| hop.mac);
+        assert_eq!(mac(&mut routes), Some(MAC), "known when the table was made");
+        routes.forget();
+        assert_eq!(mac(&mut routes), None);
+        let answered = (0..500).find_map(|_| {
             std::thread::sleep(std::time::Duration::from_millis(10));
             routes.refresh().unwrap();
-            routes.hop(peer, 64).map(|hop| hop.mac)
+            mac(&mut routes)
         });
-        assert_eq!(mac, Some(MAC));
-        assert_eq!(routes.netlink.requests() - requests, 1, "the route");
+        assert_eq!(answered, Some(MAC));
+        assert_eq!(routes.netlink.requests() - requests, 2, "the route");
     }
 
     #[test]
