@@ -8,6 +8,8 @@ mod common;
 mod order;
 #[path = "hybrid/queues.rs"]
 mod queues;
+#[path = "hybrid/quiet.rs"]
+mod quiet;
 #[path = "hybrid/self_test.rs"]
 mod self_test;
 

@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use ofi_xdp_core::{Budget, Completion, DropReason, Engine, OpError, PeerAddress, PeerId};
+use ofi_xdp_core::{Budget, Completion, DropReason, Engine, Instant, OpError, PeerAddress, PeerId};
 
 use super::receive_queue::SliceCompletion;
 use super::side::{CompletionSource, Side};
@@ -48,9 +48,12 @@ impl Runtime {
         awake: Option<&Arc<Waker>>,
         mut take: impl FnMut(&Completion, Origin) -> ControlFlow<()>,
     ) {
-        let mut silent = None;
-        let mut state = self.lock();
-        self.drive(&mut state, now(), Budget::PROGRESS);
+        let (mut silent, mut finds) = (None, false);
+        let (mut state, now) = (self.lock_to_read(), now());
+        if state.is_quiet(now) {
+            return self.read_nothing(&mut state, now);
+        }
+        self.drive(&mut state, now, Budget::PROGRESS);
         state.sort_completions();
         let State { engine, peers, memory, cancelled, wakers, .. } = &mut *state;
         let sorted = wakers.sorted;
@@ -63,6 +66,7 @@ impl Runtime {
                 while flow.is_continue()
                     && let Some(mut completion) = source.poll(engine, sorted)
                 {
+                    finds = true;
                     let mut origin = Origin::default();
                     if let Err(error) = completion.outcome {
                         silent = silent.or_else(|| silent_peer(engine, completion.peer, error));
@@ -96,6 +100,7 @@ impl Runtime {
             }
         });
         self.wake(&mut state, awake);
+        state.quiet_until = if finds { Instant::ZERO } else { state.next_find() };
         drop(state);
         // A check takes long.
         if let Some((peer, versions)) = silent {

@@ -22,6 +22,7 @@ pub(crate) mod peer_link;
 pub(crate) mod peers;
 mod post;
 pub(crate) mod progress;
+mod quiet;
 pub(crate) mod receive_queue;
 pub(crate) mod receive_source;
 mod regions;
@@ -127,6 +128,8 @@ struct State {
     cancelled: CancelledSends,
     /// When the packets that the last call has left are sent.
     tx_retry: TxRetry,
+    /// Reads find nothing before this time, unless packets arrive (`quiet.rs`).
+    quiet_until: Instant,
 }
 
 impl State {
@@ -225,6 +228,7 @@ impl Runtime {
             failed,
             cancelled,
             tx_retry: TxRetry::default(),
+            quiet_until: Instant::ZERO,
         };
         Ok(Arc::new(Self {
             state: Mutex::new(state),
@@ -312,10 +316,7 @@ impl Runtime {
     #[inline]
     fn drive(&self, state: &mut State, now: Instant, budget: Budget) {
         let receives = budget.rx_packets > 0;
-        let was_idle = receives && state.polls.record(now);
-        if receives && let Some(polls) = state.polls.first_shown() {
-            self.polled.store(polls, Ordering::Relaxed);
-        }
+        let was_idle = receives && self.record_poll(state, now);
         if receives && self.has_peers_to_name(state) {
             self.name_peers(state);
         }
@@ -329,6 +330,16 @@ impl Runtime {
         if state.engine.with(|engine| engine.carries_datagrams()) {
             state.polls.sent(now, progress.transmitted);
         }
+    }
+
+    /// Records the application's poll at `now`; returns whether the application was idle before.
+    #[inline]
+    fn record_poll(&self, state: &mut State, now: Instant) -> bool {
+        let was_idle = state.polls.record(now);
+        if let Some(polls) = state.polls.first_shown() {
+            self.polled.store(polls, Ordering::Relaxed);
+        }
+        was_idle
     }
 
     /// Moves the packets that have gathered while the application was idle.
@@ -427,9 +438,17 @@ impl Runtime {
         progress
     }
 
-    // After a panic the state is consistent enough to be dropped.
     #[inline]
     fn lock(&self) -> MutexGuard<'_, State> {
+        let mut state = self.lock_to_read();
+        state.quiet_until = Instant::ZERO;
+        state
+    }
+
+    /// The lock for a read, before which a quiet runtime stays quiet.
+    // After a panic the state is consistent enough to be dropped.
+    #[inline]
+    fn lock_to_read(&self) -> MutexGuard<'_, State> {
         match self.state.try_lock() {
             Ok(state) => state,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
@@ -454,7 +473,9 @@ impl Runtime {
             }
             std::thread::yield_now();
         }
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.quiet_until = Instant::ZERO;
+        state
     }
 }
 

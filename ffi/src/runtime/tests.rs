@@ -45,7 +45,7 @@ fn runtime(config: Config, is_connected: bool, thread: &Arc<Wait>) -> (Arc<Runti
 }
 
 /// A runtime as [`runtime`] makes it, on `port`.
-fn runtime_on(
+pub(crate) fn runtime_on(
     port: HybridPort,
     config: Config,
     is_connected: bool,
@@ -133,11 +133,11 @@ fn frames_left_in_a_ring_are_due_until_a_call_finds_none() {
 }
 
 /// The host at the other end of the link of [`port_on_link`].
-const NEIGHBOUR: &str = "198.18.0.2:7000";
+pub(crate) const NEIGHBOUR: &str = "198.18.0.2:7000";
 
 /// A port over a link, in a network namespace of the calling thread. The host at the other end
 /// takes no packet.
-fn port_on_link() -> HybridPort {
+pub(crate) fn port_on_link() -> HybridPort {
     unshare(CloneFlags::CLONE_NEWNET).unwrap();
     for command in [
         "link add veth0 type veth peer name veth1",
@@ -155,7 +155,7 @@ fn port_on_link() -> HybridPort {
 
 /// Sends `count` packets with one flush, which leaves those in the ring that its wake-ups do not
 /// send.
-fn send_burst(port: &mut HybridPort, count: usize) {
+pub(crate) fn send_burst(port: &mut HybridPort, count: usize) {
     let address: SocketAddr = NEIGHBOUR.parse().unwrap();
     let to = Destination { peer: PeerId::new(0, 0), address: address.into() };
     for _ in 0..count {
@@ -169,7 +169,7 @@ fn send_burst(port: &mut HybridPort, count: usize) {
 }
 
 /// More packets than the wake-ups of a flush send where the kernel copies frames.
-const BURST: usize = 8 * 32 + 1;
+pub(crate) const BURST: usize = 8 * 32 + 1;
 
 fn frames_left_in_a_ring_are_due() {
     let mut port = port_on_link();
@@ -199,13 +199,17 @@ fn frames_left_in_a_ring_are_due() {
 
 #[test]
 fn root_frames_left_in_a_ring_are_due_soon() {
+    in_own_namespace(frames_left_in_a_ring_are_due);
+}
+
+/// Runs `test` in a thread, which may enter a network namespace of its own.
+pub(crate) fn in_own_namespace(test: fn()) {
     let unprivileged = !nix::unistd::geteuid().is_root();
     if std::env::var("OFI_XDP_UNPRIVILEGED").is_ok_and(|it| it == "skip") && unprivileged {
         println!("SKIPPED: needs CAP_SYS_ADMIN, CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF");
         return;
     }
-    // The thread has a network namespace of its own.
-    std::thread::spawn(frames_left_in_a_ring_are_due).join().unwrap();
+    std::thread::spawn(test).join().unwrap();
 }
 
 #[test]
@@ -257,7 +261,7 @@ pub(crate) fn post_datagram(runtime: &Runtime, peer: fi_addr_t, more: bool) {
 }
 
 /// Posts an empty message or datagram to an address.
-fn post_empty(runtime: &Runtime, peer: fi_addr_t, form: SendForm, more: bool) {
+pub(crate) fn post_empty(runtime: &Runtime, peer: fi_addr_t, form: SendForm, more: bool) {
     let request = Request {
         buffer: Buffer::EMPTY,
         peer,
@@ -278,7 +282,11 @@ fn post_empty(runtime: &Runtime, peer: fi_addr_t, form: SendForm, more: bool) {
 }
 
 fn packets_sent(runtime: &Runtime) -> u64 {
-    runtime.lock().engine.with(|engine| engine.stats().packets_sent)
+    packets_sent_by(&runtime.lock())
+}
+
+pub(super) fn packets_sent_by(state: &State) -> u64 {
+    state.engine.with(|engine| engine.stats().packets_sent)
 }
 
 /// A post of datagrams that others followed sends them all: the application has not paused.
@@ -486,7 +494,7 @@ fn post_message(runtime: &Runtime, connected: PeerId) {
 }
 
 /// Posts a receive for an empty message.
-fn post_receive(runtime: &Runtime, connected: Option<PeerId>) {
+pub(crate) fn post_receive(runtime: &Runtime, connected: Option<PeerId>) {
     let recv = Recv {
         buffer: Buffer::EMPTY,
         from: ADDR_NONE,
@@ -506,7 +514,7 @@ pub(crate) fn fail_operations(runtime: &Runtime, peer: PeerId) {
     runtime.abandon_connection(peer);
 }
 
-const CONTEXT: Context = Context(5);
+pub(crate) const CONTEXT: Context = Context(5);
 
 /// The outcome of the one message with `peer`, which ends in error.
 fn failure(runtime: &Runtime, peer: PeerId) -> Option<OpError> {

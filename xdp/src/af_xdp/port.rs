@@ -240,6 +240,18 @@ impl XskPort {
         self.rings.has_received()
     }
 
+    /// Whether the kernel asks for a wake-up of its receive side, as the next receive does.
+    #[inline]
+    pub(crate) fn must_wake_rx(&self) -> bool {
+        self.rings.must_wake_rx()
+    }
+
+    /// Whether the last kick has left frames in the tx ring.
+    #[inline]
+    pub(crate) const fn has_unsent(&self) -> bool {
+        self.untaken > 0
+    }
+
     /// Whether frames stay in the tx ring until a call wakes the kernel again, as the next receive
     /// does. A zero-copy driver takes the frames by itself once it is awake.
     #[inline]

@@ -94,13 +94,32 @@ impl XskPorts {
     /// Whether packets wait in a rx ring.
     #[inline]
     pub(super) fn has_received(&self) -> bool {
-        self.iter().any(XskPort::has_received)
+        self.any(XskPort::has_received)
+    }
+
+    /// Whether the kernel asks for a wake-up of its receive side.
+    #[inline]
+    pub(super) fn must_wake_rx(&self) -> bool {
+        self.any(XskPort::must_wake_rx)
+    }
+
+    /// Whether the last kick of a socket has left frames in its tx ring.
+    #[inline]
+    pub(super) fn has_unsent(&self) -> bool {
+        self.any(XskPort::has_unsent)
+    }
+
+    /// Whether `holds` for a socket. Most ports have one: it is looked at without a loop.
+    #[inline]
+    fn any(&self, holds: impl Fn(&XskPort) -> bool) -> bool {
+        holds(&self.first)
+            || self.further.as_ref().is_some_and(|further| further.ports.iter().any(holds))
     }
 
     /// Whether frames stay in a tx ring until the next receive.
     #[inline]
     pub(super) fn has_untaken(&self) -> bool {
-        self.iter().any(XskPort::has_untaken)
+        self.any(XskPort::has_untaken)
     }
 
     /// Hands at most `budget` packets to `sink`, and returns how many.

@@ -30,6 +30,12 @@ impl PollBackoff {
         Self { due: Instant::ZERO, pause_nanos: 0, most_nanos }
     }
 
+    /// The time of the next poll.
+    #[inline]
+    pub(crate) const fn due(&self) -> Instant {
+        self.due
+    }
+
     /// Whether a poll is due.
     #[inline]
     pub(crate) fn is_due(&self, now: Instant) -> bool {

@@ -136,10 +136,16 @@ impl Rings {
         })
     }
 
+    /// Whether the kernel's receive side sleeps.
+    #[inline]
+    pub(crate) fn must_wake_rx(&self) -> bool {
+        self.fill.needs_wakeup()
+    }
+
     /// Wakes the kernel's receive side if it sleeps.
     #[inline]
     pub(crate) fn wake_rx(&mut self) -> io::Result<()> {
-        if self.fill.needs_wakeup() {
+        if self.must_wake_rx() {
             let mut fds = [PollFd::new(&self.socket, PollFlags::IN)];
             passing(poll(&mut fds, Some(&Timespec::default())))?;
         }

@@ -44,6 +44,28 @@ impl HybridPort {
         count + rest
     }
 
+    /// The time until which a receive finds nothing and has nothing to do while
+    /// [`Self::has_arrivals`] is false; [`Instant::ZERO`] if the next receive may. It holds until
+    /// another function of the port is called.
+    #[inline]
+    #[must_use]
+    pub fn quiet_until(&self) -> Instant {
+        let Some(xdp) = &self.xdp else { return Instant::ZERO };
+        if self.primary_first || self.lacks_frame || xdp.sockets.has_unsent() {
+            return Instant::ZERO;
+        }
+        self.refresh_at.min(self.udp_poll.due())
+    }
+
+    /// Whether packets wait in a rx ring, or at the kernel socket by the program's count, or the
+    /// kernel asks for a wake-up.
+    #[inline]
+    #[must_use]
+    pub fn has_arrivals(&self) -> bool {
+        let waits = |xdp: &XdpHalf| xdp.sockets.has_received() || xdp.sockets.must_wake_rx();
+        self.xdp.as_ref().is_none_or(waits) || self.kernel_has_packets()
+    }
+
     /// Whether the program has left packets to the kernel socket since its last poll.
     #[inline]
     fn kernel_has_packets(&self) -> bool {
