@@ -207,6 +207,34 @@ fn a_request_with_more_to_come_waits_for_it() {
     assert_eq!(world.nodes[0].engine.stats().data_packets_sent, before + 1);
 }
 
+/// The connection was ready to send when the call uncorked the others.
+#[test]
+fn a_message_behind_a_long_write_is_corked_until_the_next_call() {
+    let config = Config { congestion: Congestion::Fixed(300), ..small() };
+    let mut world = World::new(2, 9, &config, Faults::NONE);
+    let len = 200_000;
+    let region = world.region(1, 0, len, Access::WRITE);
+    world.send(0, 1, 0, pattern(0, 8));
+    world.run(SECOND);
+    world.write(0, 1, 1, region, None, pattern(1, len));
+    world.send(0, 1, 2, pattern(2, 8));
+    let sent = |world: &World| world.nodes[0].engine.stats().packets_sent;
+    let mut waits = false;
+    // No packet of the peer arrives meanwhile.
+    for _ in 0..3 {
+        world.drive(0, Budget::PROGRESS);
+        let (engine, before) = (&world.nodes[0].engine, sent(&world));
+        if engine.has_corked() {
+            waits = true;
+            assert!(!engine.wants_transmit());
+            world.drive(0, Budget::PROGRESS);
+            assert_eq!(sent(&world), before + 1, "the message");
+            assert!(!world.nodes[0].engine.has_corked());
+        }
+    }
+    assert!(waits);
+}
+
 #[test]
 fn cancel_ends_unmatched_receives() {
     let mut world = World::new(2, 9, &small(), Faults::NONE);

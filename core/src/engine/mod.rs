@@ -211,6 +211,13 @@ impl<'s> Engine<'s> {
         self.has_packet() || self.datagrams_waiting() > 0
     }
 
+    /// Whether records wait to be coalesced, until the next call of [`Self::uncork`].
+    #[must_use]
+    #[inline]
+    pub fn has_corked(&self) -> bool {
+        self.cx.table.has_corked()
+    }
+
     /// Datagrams that wait for the next burst.
     #[must_use]
     #[inline]

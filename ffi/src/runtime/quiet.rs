@@ -38,7 +38,8 @@ impl State {
     #[inline]
     pub(super) fn next_find(&self) -> Instant {
         let has_work = self.engine.with(|engine| {
-            engine.has_send_completion() || engine.has_recv_completion() || engine.wants_transmit()
+            let has_completion = engine.has_send_completion() || engine.has_recv_completion();
+            has_completion || engine.wants_transmit() || engine.has_corked()
         });
         // A group of endpoints has completions of its own. Sleepers and receives of a shared
         // context concern each read.

@@ -49,6 +49,12 @@ impl ConnectionTable<'_> {
         !self.ready.is_empty()
     }
 
+    /// Whether a connection is corked.
+    #[inline]
+    pub(crate) fn has_corked(&self) -> bool {
+        !self.corked.is_empty()
+    }
+
     /// The first ready connection; it is the only one that [`Self::rotate`] moves.
     #[inline]
     pub(crate) fn first_ready(&self) -> Option<ConnSlot> {
