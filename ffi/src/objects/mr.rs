@@ -55,7 +55,8 @@ impl MemoryRegion {
     ///
     /// # Errors
     /// [`Error::NoKey`] if the key is taken; [`Error::Invalid`] for unknown access or a reserved
-    /// offset; [`Error::NoMemory`] when there are too many.
+    /// offset, and where offsets are virtual addresses also for parts that do not adjoin;
+    /// [`Error::NoMemory`] when there are too many.
     pub(crate) fn register(
         domain: &Arc<Domain>,
         attributes: MrAttributes,
@@ -68,6 +69,10 @@ impl MemoryRegion {
         let mut rights = Access::empty();
         rights.set(Access::READ, access & bits::REMOTE_READ != 0);
         rights.set(Access::WRITE, access & bits::REMOTE_WRITE != 0);
+        // Peers name a region by an offset and one address.
+        if mode.virtual_address && !buffer.is_contiguous() {
+            return Err(Error::Invalid);
+        }
         let address = if mode.virtual_address { buffer.address() } else { 0 };
         let wanted = (!mode.provider_key).then_some(requested_key);
         let registration = Registration { buffer, address, access: rights };

@@ -296,6 +296,27 @@ static void regions(struct pair *p)
 	EXPECT(0, fi_close(&mr->fid));
 }
 
+// The peers of a domain with virtual addresses name all parts of a region by one of them.
+static void regions_of_parts(struct pair *p)
+{
+	static char memory[4096];
+	struct fid_domain *domain;
+	struct fid_mr *mr;
+	struct iovec parts[] = {{memory, 0}, {memory, 1024}, {memory + 1024, 1024}};
+	EXPECT(0, fi_mr_regv(p->domain, parts, 3, FI_REMOTE_WRITE, 0, 1, 0, &mr, NULL));
+	EXPECT(0, fi_close(&mr->fid));
+	p->info->domain_attr->mr_mode = FI_MR_VIRT_ADDR;
+	MUST(fi_domain(p->fabric, p->info, &domain, NULL));
+	p->info->domain_attr->mr_mode = 0;
+	EXPECT(0, fi_mr_regv(domain, parts, 3, FI_REMOTE_WRITE, 0, 1, 0, &mr, NULL));
+	EXPECT(0, fi_close(&mr->fid));
+	parts[2].iov_base = memory + 2048;
+	EXPECT(FI_EINVAL, fi_mr_regv(domain, parts, 3, FI_REMOTE_WRITE, 0, 1, 0, &mr, NULL));
+	EXPECT(0, fi_mr_regv(p->domain, parts, 3, FI_REMOTE_WRITE, 0, 1, 0, &mr, NULL));
+	EXPECT(0, fi_close(&mr->fid));
+	EXPECT(0, fi_close(&domain->fid));
+}
+
 // Applications of versions before 1.9 pass attributes that end before the member `iface`.
 static void regions_of_old(void)
 {
@@ -399,6 +420,7 @@ int main(void)
 	not_offered(&pair);
 	remote(&pair);
 	regions(&pair);
+	regions_of_parts(&pair);
 	regions_of_old();
 	names(&pair);
 	fork_is_inert(&pair);

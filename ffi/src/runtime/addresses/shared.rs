@@ -17,11 +17,12 @@
 //! process that gets the exclusive lock is the only one. So the next process removes the records of
 //! a killed one. Processes open and close the vector in turns, under the lock of writers. So none
 //! takes the exclusive lock of another one for a sign of use. A lock lasts as long as a copy of its
-//! descriptor, also that of a forked child: each turn unlocks. Only processes of one user share a
+//! descriptor, also that of a forked child: each turn, and each failed opening, unlocks. Only
+//! processes of one user share a
 //! file: a file that other users can open is refused.
 
 use std::fs::{File, Metadata, OpenOptions, TryLockError};
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
@@ -66,7 +67,7 @@ struct Turn<'a>(&'a File);
 
 impl<'a> Turn<'a> {
     fn new(writers: &'a File) -> Result<Self, Error> {
-        writers.lock()?;
+        uninterrupted(|| writers.lock())?;
         Ok(Self(writers))
     }
 }
@@ -95,12 +96,11 @@ impl SharedFile {
                 continue;
             }
             match records.try_lock() {
-                Ok(()) if read_only => return Err(Error::Os(libc::ENOENT)),
-                Ok(()) => records.set_len(0)?,
+                Ok(()) => begin(&records, read_only)?,
                 Err(TryLockError::WouldBlock) => {}
                 Err(TryLockError::Error(error)) => return Err(error.into()),
             }
-            records.lock_shared()?;
+            uninterrupted(|| records.lock_shared())?;
             drop(turn);
             let _uninherited = [Uninherited::new(&records), Uninherited::new(&writers)];
             return Ok(Self { _uninherited, path, records, writers, played: 0, read_only });
@@ -167,7 +167,7 @@ impl SharedFile {
         if self.read_only {
             return Err(Error::Os(libc::EACCES));
         }
-        self.writers.lock()?;
+        uninterrupted(|| self.writers.lock())?;
         let added = self.add_locked(table, decide);
         self.writers.unlock()?;
         added
@@ -220,6 +220,31 @@ impl Drop for SharedFile {
             // The lock is last: a process that opens meanwhile waits for it, and then tries again.
             let _ = std::fs::remove_file(&self.path);
             let _ = std::fs::remove_file(self.path.with_extension("lock"));
+        }
+    }
+}
+
+/// Begins a vector that no process has open, with the exclusive lock on `records`. If that fails
+/// the lock ends while the turn lasts.
+fn begin(records: &File, read_only: bool) -> Result<(), Error> {
+    let begun = if read_only {
+        Err(Error::Os(libc::ENOENT))
+    } else {
+        records.set_len(0).map_err(Error::from)
+    };
+    if begun.is_err() {
+        records.unlock()?;
+    }
+    begun
+}
+
+/// Repeats a lock that a signal has interrupted (flock(2), `EINTR`).
+fn uninterrupted(mut lock: impl FnMut() -> io::Result<()>) -> io::Result<()> {
+    // bound: the signals
+    loop {
+        match lock() {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            result => return result,
         }
     }
 }

@@ -153,6 +153,16 @@ impl Buffer {
         self.segments.first().map_or(0, |segment| segment.base.expose_provenance() as u64)
     }
 
+    /// Whether each byte is at [`Self::address`] plus its offset.
+    pub(crate) fn is_contiguous(&self) -> bool {
+        let mut end = self.base();
+        // bound: IOV_MAX
+        self.segments.iter().filter(|segment| segment.len > 0).all(|segment| {
+            let begin = std::mem::replace(&mut end, segment.base.wrapping_add(segment.len));
+            begin == segment.base
+        })
+    }
+
     /// The rest of this memory from `offset`.
     pub(super) fn from(&self, offset: u64) -> Self {
         let mut rest = Self::EMPTY;

@@ -5,6 +5,8 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
 use std::process::Command;
 
+use nix::errno::Errno;
+
 use super::*;
 
 fn address(port: u16) -> PeerAddress {
@@ -68,6 +70,28 @@ fn a_reader_beside_another_one_keeps_no_records_of_a_killed_process() {
     });
     let (mut new, mut table) = opener(&name);
     assert_eq!(new.insert(&mut table, address(1)), Ok(0));
+}
+
+/// As a process that waits for the turn and opens the vector then.
+#[test]
+fn a_reader_of_a_closed_vector_has_no_lock_when_its_turn_ends() {
+    let name = format!("refused/{}", std::process::id());
+    let [reader, next] = [(); 2].map(|()| opened(&path("test", &name), true).unwrap());
+    reader.try_lock().unwrap();
+    assert_eq!(begin(&reader, true), Err(Error::Os(libc::ENOENT)));
+    next.try_lock().unwrap();
+    begin(&next, false).unwrap();
+    assert!(reader.try_lock().is_err());
+    fs::remove_file(path("test", &name)).unwrap();
+}
+
+#[test]
+fn signals_do_not_end_the_wait_for_a_lock() {
+    let mut answers = vec![Ok(()), Err(Errno::EINTR), Err(Errno::EINTR)];
+    let result = uninterrupted(|| answers.pop().unwrap().map_err(io::Error::from));
+    assert_eq!((result.is_ok(), answers.len()), (true, 0));
+    let refused = uninterrupted(|| Err(Errno::ENOLCK.into()));
+    assert_eq!(refused.unwrap_err().raw_os_error(), Some(libc::ENOLCK));
 }
 
 /// The child of a fork has a copy of each descriptor, and the locks with it.
