@@ -6,8 +6,8 @@
 //! runtime *quiet* until the next timer, and until the port has more to do than to look into its
 //! rings. The reads before that time look there alone. Any other call that takes the lock ends it.
 //!
-//! In: the state after a read. Out: whether the next read finds nothing. Caller: `completions.rs`,
-//! under the lock. Bound: a quiet runtime stays so for the pause between two polls of the kernel
+//! In: the state after a read. Out: whether the next read finds nothing. Callers: reads of queues
+//! (`completions.rs`) and of counters (`regions.rs`), under the lock. Bound: a quiet runtime stays so for the pause between two polls of the kernel
 //! socket, at most.
 
 use ofi_xdp_core::Instant;
@@ -99,8 +99,12 @@ mod tests {
 
     /// Reads until the runtime is quiet.
     fn quieten(runtime: &Runtime) {
+        quieten_by(runtime, || assert_eq!(read(runtime, Side::Transmit), 0));
+    }
+
+    fn quieten_by(runtime: &Runtime, read: impl Fn()) {
         let is_over = (0..100_000).any(|_| {
-            assert_eq!(read(runtime, Side::Transmit), 0);
+            read();
             is_quiet(runtime)
         });
         assert!(is_over, "{:?}", runtime.lock().port.status());
@@ -123,6 +127,19 @@ mod tests {
             send_burst(&mut state.port, BURST);
             assert!(state.port.has_untaken());
             assert_eq!(state.next_find(), Instant::ZERO);
+        });
+    }
+
+    #[test]
+    fn root_counters_are_read_of_a_quiet_runtime() {
+        in_own_namespace(|| {
+            let runtime = runtime();
+            post_receive(&runtime, None);
+            runtime.cancel(CONTEXT, None);
+            let before = runtime.count(None);
+            assert_eq!(read(&runtime, Side::Receive), 1);
+            quieten_by(&runtime, || assert_eq!(runtime.count(None), before));
+            assert_eq!(runtime.op_counters(), before);
         });
     }
 

@@ -63,9 +63,14 @@ impl Runtime {
 
     /// Makes progress for a counter; the finished operations by class.
     pub(crate) fn count(&self, awake: Option<&Arc<Waker>>) -> OpCounters {
-        let mut state = self.lock();
-        self.drive(&mut state, now(), Budget::PROGRESS);
-        self.wake(&mut state, awake);
+        let (mut state, now) = (self.lock_to_read(), now());
+        if state.is_quiet(now) {
+            self.read_nothing(&mut state, now);
+        } else {
+            self.drive(&mut state, now, Budget::PROGRESS);
+            self.wake(&mut state, awake);
+            state.quiet_until = state.next_find();
+        }
         state.engine.with(|engine| *engine.op_counters())
     }
 
@@ -82,6 +87,6 @@ impl Runtime {
 
     /// The finished operations by class, without progress.
     pub(crate) fn op_counters(&self) -> OpCounters {
-        self.lock().engine.with(|engine| *engine.op_counters())
+        self.lock_to_read().engine.with(|engine| *engine.op_counters())
     }
 }
