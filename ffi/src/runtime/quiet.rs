@@ -7,8 +7,8 @@
 //! rings. The reads before that time look there alone. Any other call that takes the lock ends it.
 //!
 //! In: the state after a read. Out: whether the next read finds nothing. Callers: reads of queues
-//! (`completions.rs`) and of counters (`regions.rs`), under the lock. Bound: a quiet runtime stays so for the pause between two polls of the kernel
-//! socket, at most.
+//! (`completions.rs`) and of counters (`regions.rs`), under the lock. Bound: a runtime is quiet for
+//! the pause between two polls of the kernel socket, at most.
 
 use ofi_xdp_core::Instant;
 

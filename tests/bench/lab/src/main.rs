@@ -12,6 +12,7 @@ use anyhow::Context as _;
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand};
 use ofi_xdp_harness::tier::XdpMode;
+use ofi_xdp_harness::topology::{LinkOptions, TwoHosts};
 use ofi_xdp_harness::{interrupt, netns, paths};
 use ofi_xdp_lab::measure::{
     Candidate, Environment, LinkUse, Results, Suite, TAGGED, candidates, describe_path, profile,
@@ -273,6 +274,9 @@ fn measure_suite(plan: Plan, quick: bool, folder: &Path) -> anyhow::Result<ExitC
         records.extend(suites::many_peers(&programs, quick)?);
     }
     drop(environment);
+    if suite == "cpu" {
+        records.extend(suites::empty_reads(&TwoHosts::new(&[LinkOptions::default(); 2])?, rounds)?);
+    }
     let table = match suite {
         "lazy" => suites::lazy_table(&records, quick),
         _ => suites::table(&records),

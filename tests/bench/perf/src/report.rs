@@ -47,6 +47,15 @@ pub struct ThreadRates {
     pub message_rate: Vec<f64>,
 }
 
+/// The output of the program `reads`.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct EmptyReads {
+    /// The provider.
+    pub provider: String,
+    /// The mean time of a read that finds nothing, in ns: one value a round.
+    pub read_ns: Vec<f64>,
+}
+
 /// The output of the program `matching`.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Matching {

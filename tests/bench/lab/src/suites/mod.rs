@@ -38,7 +38,7 @@ pub use matching::{MATCHING, matching};
 pub use page::page;
 pub use path::{PATH, PathSuite, tables as path_tables};
 pub use queues::{QUEUES, queues, queues_table};
-pub use standalone::{Programs, connections, insertions, many_peers};
+pub use standalone::{Programs, connections, empty_reads, insertions, many_peers};
 pub use table::table;
 pub use targets::{Row, targets};
 pub use threads::{THREADS, threads};

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The measurements of the suite `scale` without a session: insertions into address vectors,
-//! connections of connected endpoints, and the engine with many peers.
+//! The measurements without a session. Suite `scale`: insertions into address vectors, connections
+//! of connected endpoints, and the engine with many peers. Suite `cpu`: reads that find nothing.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context;
-use ofi_xdp_bench::report::{Connections, Insertion};
+use ofi_xdp_bench::report::{Connections, EmptyReads, Insertion};
 
 use crate::measure::{Candidate, Environment, LinkUse};
 use crate::report::Record;
@@ -15,6 +15,7 @@ use ofi_xdp_harness::interrupt;
 use ofi_xdp_harness::paths;
 use ofi_xdp_harness::process::Program;
 use ofi_xdp_harness::tier::XdpMode;
+use ofi_xdp_harness::topology::{Side, TwoHosts};
 
 /// Number of inserted addresses.
 const ADDRESSES: u32 = 1_000_000;
@@ -22,6 +23,8 @@ const ADDRESSES: u32 = 1_000_000;
 const CONNECTIONS: u32 = 10_000;
 /// See [`CONNECTIONS`].
 const CONNECTIONS_QUICK: u32 = 1000;
+/// The metric of reads that find nothing.
+pub(super) const EMPTY_READ: &str = "empty_read";
 /// Time limit of each program.
 const TIMEOUT: Duration = Duration::from_secs(120);
 
@@ -134,6 +137,38 @@ pub fn connections(
         }
     }
     Ok(records)
+}
+
+/// Reads of a completion queue that find nothing, in turn for each candidate.
+///
+/// # Errors
+/// When the program fails, or has not been built.
+pub fn empty_reads(hosts: &TwoHosts, rounds: usize) -> anyhow::Result<Vec<Record>> {
+    let path = paths::program("reads")?;
+    let modes = [XdpMode::Auto, XdpMode::Skb, XdpMode::Udp].map(Candidate::xdp);
+    let who = modes.into_iter().chain(["tcp", "tcp;ofi_rxm"].map(Candidate::provider));
+    let who: Vec<Candidate> = who.collect();
+    let mut measured = vec![Vec::new(); who.len()];
+    for _ in 0..rounds {
+        for (candidate, measured) in who.iter().zip(&mut measured) {
+            interrupt::check()?;
+            let link = hosts.link(candidate.link_number);
+            let output = Program::new(&path)
+                .inside(hosts.host(Side::B))?
+                .args(["--provider", candidate.peer, "--local", &link.v4(Side::B).to_string()])
+                .envs(candidate.variables(None)?)
+                .run(TIMEOUT)?
+                .success()?;
+            let reads: EmptyReads = serde_json::from_str(&output.stdout)
+                .context("the report of the reads is not understood")?;
+            measured.extend(reads.read_ns);
+        }
+    }
+    let records = who.iter().zip(&measured).filter_map(|(candidate, times)| {
+        let key = (candidate.peer, candidate.mode.as_str());
+        Some(Record::plain("cpu", key, 0, EMPTY_READ, times)?.in_unit("ns"))
+    });
+    Ok(records.collect())
 }
 
 /// The engine in memory, with one peer and with ten thousand.

@@ -8,6 +8,7 @@ use crate::suites::datagrams::{self, DATAGRAMS};
 use crate::suites::lazy;
 use crate::suites::matching::{self, MATCHING};
 use crate::suites::path::{PATH, SHARE, least_ratio, ratio_to_tcp};
+use crate::suites::standalone::EMPTY_READ;
 use crate::suites::table::figure;
 
 /// One target.
@@ -397,6 +398,13 @@ fn scale(figures: &Figures<'_>, rows: &mut Rows) {
 }
 
 fn cpu(figures: &Figures<'_>, rows: &mut Rows) {
+    let read = Key::new("cpu", EMPTY_READ, 0);
+    for mode in ["auto", "skb"] {
+        let what = format!("a read that finds nothing: {mode}");
+        rows.add("cpu", what, Most(60.0), figures.median(read.of(("xdp", mode))), "ns");
+    }
+    let ratio = figures.ratio(read.of(UDP), read.of(("tcp;ofi_rxm", "spin")));
+    rows.add("cpu", "a read that finds nothing: UDP tier / tcp;ofi_rxm", Most(1.0), ratio, "×");
     let idle = Key::new("cpu", Metric::IdleCpu.name(), 0);
     for mode in ["auto", "skb", "udp"] {
         let percent = figures.median(idle.of(("xdp", mode))).map(|share| share * 100.0);
