@@ -4,7 +4,7 @@
 
 mod common;
 
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
 use std::thread;
 use std::time::Duration;
@@ -13,6 +13,7 @@ use common::{
     Hosts, INTERFACE, V4, V6, config, duplicate, echo, eventually, is_readable, learn_hops, now,
     packet, run, send, skipped, to,
 };
+use nix::errno::Errno;
 use nix::poll::PollTimeout;
 use nix::sys::socket::{
     AddressFamily, SockaddrLike as _, SockaddrStorage, getsockname, getsockopt, sockopt,
@@ -296,17 +297,58 @@ fn root_it_comes_back_on_the_interface_that_has_the_address_now() {
     assert_eq!(server.status().interface, "other0");
 }
 
-/// Joins a group, and waits for a packet to it.
-fn receive_from_group(hosts: &Hosts, server: &mut HybridPort) {
-    let group = SocketAddr::from(([239, 1, 2, 3], server.local_addr().port()));
+/// Joins a group on host 1.
+fn join(hosts: &Hosts, server: &mut HybridPort) -> SocketAddr {
+    let own = server.local_addr();
+    let group = if own.is_ipv4() { "239.1.2.3" } else { "ff02::7" };
+    let group = SocketAddr::new(group.parse().unwrap(), own.port());
     hosts.on(1, || server.join(group, true).unwrap());
-    let sender = hosts.on(0, || UdpSocket::bind((V4[0], 0)).unwrap());
-    SockRef::from(&sender).set_multicast_if_v4(&V4[0].parse().unwrap()).unwrap();
+    group
+}
+
+/// Waits for a packet to the group.
+fn receive_from(hosts: &Hosts, server: &mut HybridPort, group: SocketAddr) {
+    let sender = hosts.on(0, || {
+        let own = if group.is_ipv4() { V4[0] } else { V6[0] };
+        let sender = UdpSocket::bind((own, 0)).unwrap();
+        let socket = SockRef::from(&sender);
+        match own.parse().unwrap() {
+            IpAddr::V4(own) => socket.set_multicast_if_v4(&own).unwrap(),
+            IpAddr::V6(_) => {
+                let interface = nix::net::if_::if_nametoindex(INTERFACE).unwrap();
+                socket.set_multicast_if_v6(interface).unwrap();
+            }
+        }
+        sender
+    });
     eventually("a packet to the group arrives", || {
         // Without a carrier yet, it does not leave.
         let _ = sender.send_to(b"packet", group);
         server.poll_all_sources();
         receive_now(server) > 0
+    });
+}
+
+/// Sends to the group until a packet has come to host 0.
+fn send_to(hosts: &Hosts, server: &mut HybridPort, group: SocketAddr) {
+    let member = hosts.on(0, || match group.ip() {
+        IpAddr::V4(ip) => {
+            let member = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, group.port())).unwrap();
+            member.join_multicast_v4(&ip, &V4[0].parse().unwrap()).unwrap();
+            member
+        }
+        IpAddr::V6(ip) => {
+            let interface = nix::net::if_::if_nametoindex(INTERFACE).unwrap();
+            let member = UdpSocket::bind((Ipv6Addr::UNSPECIFIED, group.port())).unwrap();
+            member.join_multicast_v6(&ip, interface).unwrap();
+            member
+        }
+    });
+    member.set_nonblocking(true).unwrap();
+    eventually("a packet to the group leaves", || {
+        send(server, to(0, group), &packet(0, 64));
+        server.flush().unwrap();
+        member.recv(&mut [0; 64]).is_ok()
     });
 }
 
@@ -318,7 +360,8 @@ fn root_a_group_is_joined_on_an_interface_with_another_name() {
     let hosts = Hosts::new();
     let mut server = open_named(&hosts, Mode::Udp);
     rename(&hosts);
-    receive_from_group(&hosts, &mut server);
+    let group = join(&hosts, &mut server);
+    receive_from(&hosts, &mut server, group);
 }
 
 #[test]
@@ -330,5 +373,88 @@ fn root_a_group_is_joined_on_an_interface_that_was_made_anew() {
     let mut server = open_named(&hosts, Mode::Udp);
     hosts.unlink();
     hosts.relink([[1, 1]; 2]);
-    receive_from_group(&hosts, &mut server);
+    let group = join(&hosts, &mut server);
+    receive_from(&hosts, &mut server, group);
+}
+
+/// As on routed hosts.
+#[test]
+fn root_a_group_of_an_address_on_the_loopback_interface_is_joined_on_the_uplink() {
+    if skipped() {
+        return;
+    }
+    let own = "198.51.100.7";
+    let hosts = Hosts::new();
+    let [left, right] = &hosts.names;
+    run(&format!("ip -n {right} addr add {own}/32 dev lo"));
+    let mut server = hosts.open(1, own, Mode::Udp);
+    for is_new in [false, true] {
+        if is_new {
+            hosts.unlink();
+            let group = SocketAddr::from(([239, 3, 2, 1], 7));
+            let error = hosts.on(1, || server.join(group, true).unwrap_err());
+            assert_eq!(error.raw_os_error(), Some(Errno::ENODEV as i32), "{error}");
+            hosts.relink([[1, 1]; 2]);
+            eventually("the link is up", || hosts.link(1).contains("LOWER_UP"));
+        }
+        // Host 0 may ask for a route back.
+        run(&format!("ip -n {left} route replace {own}/32 via {}", V4[1]));
+        let group = join(&hosts, &mut server);
+        receive_from(&hosts, &mut server, group);
+        send_to(&hosts, &mut server, group);
+        server.leave(group);
+    }
+}
+
+/// Moves host 1's interface to host 0.
+fn take_link(hosts: &Hosts) {
+    set_link(hosts, &format!("netns {} name away0", hosts.names[0]));
+}
+
+/// Moves it back, where it keeps its index if that is free.
+fn give_link_back(hosts: &Hosts) {
+    let [left, right] = &hosts.names;
+    run(&format!("ip -n {left} link set dev away0 netns {right} name {INTERFACE}"));
+    run(&format!("ip -n {right} addr add {}/24 dev {INTERFACE}", V4[1]));
+    run(&format!("ip -n {right} addr add {}/64 dev {INTERFACE} nodad", V6[1]));
+    set_link(hosts, "up");
+}
+
+/// Makes a new link with all addresses.
+fn relink(hosts: &Hosts) {
+    hosts.relink([[1, 1]; 2]);
+    for (name, ip) in hosts.names.iter().zip(V6) {
+        run(&format!("ip -n {name} addr add {ip}/64 dev {INTERFACE} nodad"));
+    }
+}
+
+#[test]
+fn root_groups_that_were_joined_before_come_back_too() {
+    if skipped() {
+        return;
+    }
+    type Change = fn(&Hosts);
+    let changes: [(Change, Change); 2] = [(Hosts::unlink, relink), (take_link, give_link_back)];
+    for ((lose, restore), ip) in
+        changes.into_iter().flat_map(|both| [V4[1], V6[1]].map(|ip| (both, ip)))
+    {
+        let hosts = Hosts::new();
+        // It has an index now that is free on host 0, too.
+        take_link(&hosts);
+        give_link_back(&hosts);
+        let mut server = hosts.open(1, ip, Mode::Skb);
+        let group = join(&hosts, &mut server);
+        receive_from(&hosts, &mut server, group);
+        lose(&hosts);
+        let mut is_there = |there| {
+            server.poll_all_sources();
+            receive_now(&mut server);
+            has_xdp(&server) == there
+        };
+        eventually("it is lost", || is_there(false));
+        restore(&hosts);
+        eventually("it is back", || is_there(true));
+        receive_from(&hosts, &mut server, group);
+        send_to(&hosts, &mut server, group);
+    }
 }

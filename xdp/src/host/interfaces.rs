@@ -23,8 +23,8 @@ use crate::host::features::{GenericNetlink, XdpFeatures};
 use crate::host::memory::push;
 use crate::host::netlink::Netlink;
 
-pub(crate) use choose::choose;
 pub use choose::{ChooseError, uplink};
+pub(crate) use choose::{choose, choose_again};
 
 /// An IP address and the length of its network prefix in bits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

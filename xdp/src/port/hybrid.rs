@@ -36,7 +36,8 @@ use super::xdp_half::{Reopened, XdpHalf, protect};
 use crate::af_xdp::framing::XskTransmit;
 use crate::af_xdp::port::XskPort;
 use crate::config::PortConfig;
-use crate::host::interfaces::{self, InterfaceInfo};
+use crate::host::interfaces;
+use crate::host::netlink::Netlink;
 use crate::host::netns::Namespace;
 use crate::stats::{KernelStats, PortStats};
 use crate::tier::status::PortStatus;
@@ -239,7 +240,7 @@ impl HybridPort {
     ///
     /// # Errors
     /// `EADDRINUSE` for a group that was joined before; `ENOBUFS` beyond 64 groups; `ENODEV` where
-    /// the port's address is on no interface; those of the system calls.
+    /// no interface is the port's; those of the system calls.
     pub fn join(&mut self, group: SocketAddr, receives: bool) -> io::Result<()> {
         let interface = self.udp.interface().ok_or(Errno::ENODEV)?;
         let joined = self.join_on(interface, group, receives);
@@ -248,10 +249,13 @@ impl HybridPort {
             return joined;
         }
         // The interface may have been made anew, and has another index then.
-        let owns = |one: &InterfaceInfo| one.owns(self.local_addr().ip());
-        let present = interfaces::interfaces()?.into_iter().find(owns).ok_or(Errno::ENODEV)?;
-        self.udp.set_interface(present.index);
-        self.join_on(present.index, group, receives)
+        let config = PortConfig { bind: self.local_addr(), ..self.config.clone() };
+        let mut netlink = Netlink::open()?;
+        let interfaces = interfaces::list(&mut netlink)?;
+        let present = interfaces::choose_again(&config, interface, &interfaces, &mut netlink);
+        let present = present.ok().flatten().ok_or(Errno::ENODEV)?.index;
+        self.udp.rejoin(present);
+        self.join_on(present, group, receives)
     }
 
     fn join_on(&mut self, interface: u32, group: SocketAddr, receives: bool) -> io::Result<()> {

@@ -77,9 +77,9 @@ impl Reopening {
         let unread = |error| format!("read the interfaces through netlink: {error}");
         let mut netlink = Netlink::open().map_err(unread)?;
         let interfaces = interfaces::list(&mut netlink).map_err(unread)?;
-        let present = present(&self.config, self.lost, &interfaces);
-        let (interface, _) = interfaces::choose(&present, &interfaces, &mut netlink)
-            .map_err(|error| error.to_string())?;
+        let interface =
+            interfaces::choose_again(&self.config, self.lost, &interfaces, &mut netlink)
+                .map_err(|error| error.to_string())?;
         // Without a carrier no announcement leaves, although the kernel takes it.
         if let Some(interface) = interface.filter(|interface| interface.up) {
             self.announcement.announce(interface.mac, self.udp_socket.as_fd());
@@ -94,62 +94,9 @@ impl Reopening {
         let promised = mtu::mtu_for(payload_max, local.ip());
         let interface = interface.map(|found| InterfaceInfo { mtu: promised, ..found.clone() });
         let udp_socket = self.udp_socket.as_fd();
-        let (found, reasons) = open_best(&present, interface.as_ref(), (local, udp_socket));
+        let (found, reasons) = open_best(&self.config, interface.as_ref(), (local, udp_socket));
         let (Some(xdp), Some(interface)) = (found, interface) else { return Err(reasons) };
         log::debug!("{local}: AF_XDP again: {reasons}");
         Ok(Reopened { xdp, interface })
-    }
-}
-
-/// The configuration with the present name of its interface, which had the index `lost`: it may
-/// have another name, and an interface with the former name is no less meant. `None` for the name
-/// where the address has moved to another interface.
-fn present(config: &PortConfig, lost: u32, interfaces: &[InterfaceInfo]) -> PortConfig {
-    let Some(name) = &config.interface else { return config.clone() };
-    let ip = config.bind.ip();
-    let mut carriers = interfaces.iter().filter(|one| one.carries(ip, interfaces));
-    let named = || carriers.clone().find(|one| one.name == *name);
-    let found = carriers.clone().find(|one| one.index == lost).or_else(named);
-    let interface = match found {
-        Some(found) => Some(found.name.clone()),
-        // An address of the loopback interface names no other one.
-        None => Some(name.clone()).filter(|_| carriers.all(|one| !one.owns(ip) || one.loopback)),
-    };
-    PortConfig { interface, ..config.clone() }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::host::interfaces::InterfaceAddress;
-
-    fn interface(name: &str, index: u32, ip: Option<&str>) -> InterfaceInfo {
-        let addresses = ip
-            .map(|ip| InterfaceAddress { ip: ip.parse().unwrap(), prefix_len: 24 })
-            .into_iter()
-            .collect();
-        let loopback = name == "lo";
-        InterfaceInfo { index, addresses, loopback, ..InterfaceInfo::sample(name) }
-    }
-
-    /// The interface had the name `old` and the index 7.
-    #[test]
-    fn a_lost_interface_is_found_under_another_name_or_where_its_address_is() {
-        let own = "198.18.0.1";
-        let name_now = |interfaces: &[InterfaceInfo]| {
-            let mut config = PortConfig::new(format!("{own}:7").parse().unwrap(), 1);
-            config.interface = Some("old".to_owned());
-            present(&config, 7, interfaces).interface
-        };
-        let named = |name: &str| Some(name.to_owned());
-        let lo = || interface("lo", 1, Some(own));
-        let (bare, other) = (interface("new", 7, None), interface("old", 8, None));
-        assert_eq!(name_now(&[interface("new", 7, Some(own)), other.clone()]), named("new"));
-        assert_eq!(name_now(&[interface("old", 8, Some(own))]), named("old"), "replaced");
-        assert_eq!(name_now(&[bare.clone(), interface("bond", 9, Some(own))]), None, "moved");
-        assert_eq!(name_now(&[lo(), bare, other.clone()]), named("new"));
-        assert_eq!(name_now(&[lo(), other]), named("old"));
-        assert_eq!(name_now(&[lo(), interface("third", 9, None)]), named("old"), "it is gone");
-        assert_eq!(name_now(&[interface("old", 7, None)]), named("old"), "its address is gone");
     }
 }

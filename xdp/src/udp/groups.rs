@@ -10,11 +10,12 @@
 
 use std::io;
 use std::net::{SocketAddr, SocketAddrV6};
+use std::num::NonZeroU32;
 use std::os::fd::{AsFd as _, BorrowedFd};
 
 use nix::errno::Errno;
 use ofi_xdp_core::Datagram;
-use socket2::{Domain, InterfaceIndexOrAddress, Socket, Type};
+use socket2::{Domain, InterfaceIndexOrAddress, SockRef, Socket, Type};
 
 use super::gro::Received;
 use super::socket::KernelSocket;
@@ -56,6 +57,15 @@ impl Groups {
     /// Receives from `group` no more.
     pub(super) fn leave(&mut self, group: SocketAddr) {
         self.sockets.retain(|(joined, _)| *joined != group);
+    }
+
+    /// Receives on the interface with the index `new` instead of `old`, which may be gone.
+    pub(super) fn rejoin(&self, old: u32, new: u32) {
+        for (group, socket) in &self.sockets {
+            if let Err(error) = rejoin(&SockRef::from(&socket.socket), *group, old, new) {
+                log::warn!("{group}: packets to the group come no more: {error}");
+            }
+        }
     }
 
     /// All sockets.
@@ -125,4 +135,23 @@ fn open(group: SocketAddr, interface: u32) -> io::Result<KernelSocket> {
         }
     }
     KernelSocket::prepare(socket.into(), group)
+}
+
+/// Exchanges a socket's membership. That on a device that is gone still counts for the socket.
+fn rejoin(socket: &Socket, group: SocketAddr, old: u32, new: u32) -> io::Result<()> {
+    match group {
+        SocketAddr::V4(v4) => {
+            let [old, new] = [old, new].map(InterfaceIndexOrAddress::Index);
+            let _ = socket.leave_multicast_v4_n(v4.ip(), &old);
+            socket.join_multicast_v4_n(v4.ip(), &new)
+        }
+        SocketAddr::V6(v6) => {
+            let _ = socket.leave_multicast_v6(v6.ip(), old);
+            // The address of a link-local group binds its socket to the interface.
+            if socket.device_index_v6()?.is_some() {
+                socket.bind_device_by_index_v6(NonZeroU32::new(new))?;
+            }
+            socket.join_multicast_v6(v6.ip(), new)
+        }
+    }
 }

@@ -24,7 +24,7 @@ mod tests;
 
 use std::io;
 use std::iter;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
 use nix::sys::socket::{setsockopt, sockopt};
@@ -37,6 +37,7 @@ use gro::Received;
 use groups::Groups;
 use gso::GsoBatches;
 use long_packets::LongPackets;
+use rustix::net::sockopt::set_ip_multicast_if_with_ifindex;
 use senders::Senders;
 use silent_poll::SilentPoll;
 use socket::KernelSocket;
@@ -154,17 +155,43 @@ impl UdpPort {
         interface: u32,
         receives: bool,
     ) -> io::Result<()> {
-        let main = SockRef::from(&self.main.socket);
-        match self.local.ip() {
-            IpAddr::V4(own) => main.set_multicast_if_v4(&own)?,
-            IpAddr::V6(_) => main.set_multicast_if_v6(interface)?,
-        }
+        self.send_to_groups_by(interface)?;
         if receives {
             self.end_silence();
             let socket = self.groups.join(group, interface)?;
             socket.grow_buffers(self.payload_max, self.port_packets)?;
         }
         Ok(())
+    }
+
+    /// Makes packets to groups leave by the interface with this index.
+    ///
+    /// # Errors
+    /// `ENODEV` where there is none; those of `setsockopt(2)`.
+    fn send_to_groups_by(&self, interface: u32) -> io::Result<()> {
+        let socket = &self.main.socket;
+        if self.local.is_ipv6() {
+            return SockRef::from(socket).set_multicast_if_v6(interface);
+        }
+        // By its index: an address would name the interface that has it, perhaps the loopback one.
+        let none = &Ipv4Addr::UNSPECIFIED;
+        set_ip_multicast_if_with_ifindex(socket, none, none, interface).map_err(|error| {
+            let is_gone = error == rustix::io::Errno::ADDRNOTAVAIL;
+            if is_gone { rustix::io::Errno::NODEV } else { error }.into()
+        })
+    }
+
+    /// Goes on with the interface with this index, another one or the same: the kernel ends the
+    /// memberships of an interface that it removes. All groups are joined there again.
+    #[cold]
+    pub(crate) fn rejoin(&mut self, interface: u32) {
+        if let Some(old) = self.interface() {
+            self.groups.rejoin(old, interface);
+        }
+        self.set_interface(interface);
+        if let Err(error) = self.send_to_groups_by(interface) {
+            log::warn!("{}: packets to groups leave no more: {error}", self.local);
+        }
     }
 
     /// Receives packets to `group` no more.

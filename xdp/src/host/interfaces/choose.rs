@@ -89,6 +89,34 @@ pub(crate) fn choose<'a>(
     Ok((chosen, ip.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST))))
 }
 
+/// The present choice for the port with `config`, whose interface had the index `lost`.
+pub(crate) fn choose_again<'a>(
+    config: &PortConfig,
+    lost: u32,
+    interfaces: &'a [InterfaceInfo],
+    netlink: &mut Netlink,
+) -> Result<Option<&'a InterfaceInfo>, ChooseError> {
+    let present = present(config, lost, interfaces);
+    choose(&present, interfaces, netlink).map(|(interface, _)| interface)
+}
+
+/// The configuration with the present name of its interface, which had the index `lost`: it may
+/// have another name, and an interface with the former name is no less meant. `None` for the name
+/// where the address has moved to another interface.
+fn present(config: &PortConfig, lost: u32, interfaces: &[InterfaceInfo]) -> PortConfig {
+    let Some(name) = &config.interface else { return config.clone() };
+    let ip = config.bind.ip();
+    let mut carriers = interfaces.iter().filter(|one| one.carries(ip, interfaces));
+    let named = || carriers.clone().find(|one| one.name == *name);
+    let found = carriers.clone().find(|one| one.index == lost).or_else(named);
+    let interface = match found {
+        Some(found) => Some(found.name.clone()),
+        // An address of the loopback interface names no other one.
+        None => Some(name.clone()).filter(|_| carriers.all(|one| !one.owns(ip) || one.loopback)),
+    };
+    PortConfig { interface, ..config.clone() }
+}
+
 fn find<'a>(interfaces: &'a [InterfaceInfo], name: &str) -> Result<&'a InterfaceInfo, ChooseError> {
     interfaces.iter().find(|interface| interface.name == name).ok_or_else(|| {
         let known: Vec<&str> = interfaces.iter().map(|interface| interface.name.as_str()).collect();
@@ -208,5 +236,26 @@ mod tests {
         assert!(
             text(chosen("0.0.0.0:0", Some("bare"))).starts_with("interface bare has no usable")
         );
+    }
+
+    /// The interface had the name `old` and the index 7.
+    #[test]
+    fn a_lost_interface_is_found_under_another_name_or_where_its_address_is() {
+        let own = "198.18.0.1";
+        let name_now = |interfaces: &[InterfaceInfo]| {
+            let mut config = PortConfig::new(format!("{own}:7").parse().unwrap(), 1);
+            config.interface = Some("old".to_owned());
+            present(&config, 7, interfaces).interface
+        };
+        let named = |name: &str| Some(name.to_owned());
+        let lo = || info("lo", 1, &[own]);
+        let (bare, other) = (info("new", 7, &[]), info("old", 8, &[]));
+        assert_eq!(name_now(&[info("new", 7, &[own]), other.clone()]), named("new"));
+        assert_eq!(name_now(&[info("old", 8, &[own])]), named("old"), "replaced");
+        assert_eq!(name_now(&[bare.clone(), info("bond", 9, &[own])]), None, "moved");
+        assert_eq!(name_now(&[lo(), bare, other.clone()]), named("new"));
+        assert_eq!(name_now(&[lo(), other]), named("old"));
+        assert_eq!(name_now(&[lo(), info("third", 9, &[])]), named("old"), "it is gone");
+        assert_eq!(name_now(&[info("old", 7, &[])]), named("old"), "its address is gone");
     }
 }

@@ -71,7 +71,7 @@ impl HybridPort {
         xdp.describe(&mut self.status);
         self.status.interface = interface.name;
         self.status.driver = interface.driver;
-        self.udp.set_interface(xdp.routes.interface());
+        self.udp.rejoin(xdp.routes.interface());
         self.status.why_not_better.clear();
         xdp.prepare(&self.config, &self.udp, self.limits.payload_max);
         self.change_sources(|port| {
