@@ -208,7 +208,7 @@ impl Routes {
     /// Processes the kernel's notifications. An error is the reason why the interface is unusable.
     /// One system call when there are none.
     pub(crate) fn refresh(&mut self) -> Result<(), &'static str> {
-        let (mut link_state, mut address_state) = (Ok(()), Ok(()));
+        let (mut link_state, mut address_state, mut removed) = (Ok(()), Ok(()), Ok(()));
         if std::mem::take(&mut self.recheck) {
             self.invalidate_peers();
         }
@@ -232,8 +232,9 @@ impl Routes {
                     *recheck = true;
                 }
                 RouteNetlinkMessage::DelLink(message) => {
+                    // `AF_XDP` is gone with the interface, also if one of its index follows.
                     if link.is_meant(&message) {
-                        link_state = OwnLink::removed();
+                        removed = OwnLink::removed();
                     }
                     *recheck = true;
                 }
@@ -260,7 +261,7 @@ impl Routes {
                 MonitorResult::Lost => self.overrun = true,
             }
         }
-        link_state.and(address_state)?;
+        removed.and(link_state).and(address_state)?;
         self.neighbours.ask();
         Ok(())
     }
@@ -361,16 +362,24 @@ mod tests {
         assert!(status.unwrap().success(), "{arguments}");
     }
 
+    /// Enters a network namespace of its own; `false`: the test is skipped.
+    fn enter_namespace() -> bool {
+        let skip = std::env::var("OFI_XDP_UNPRIVILEGED").is_ok_and(|value| value == "skip");
+        if skip && !nix::unistd::geteuid().is_root() {
+            println!("SKIPPED: needs CAP_SYS_ADMIN and CAP_NET_ADMIN");
+            return false;
+        }
+        nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET).unwrap();
+        true
+    }
+
     /// The answer to a request about a link or an address waits for a lock that others hold for
     /// long.
     #[test]
     fn root_a_changed_link_or_address_is_known_from_its_notification_alone() {
-        let skip = std::env::var("OFI_XDP_UNPRIVILEGED").is_ok_and(|value| value == "skip");
-        if skip && !nix::unistd::geteuid().is_root() {
-            println!("SKIPPED: needs CAP_SYS_ADMIN and CAP_NET_ADMIN");
+        if !enter_namespace() {
             return;
         }
-        nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET).unwrap();
         ip("link set lo up");
         let mut routes = routes();
         assert_eq!(routes.refresh(), Ok(()));
@@ -401,15 +410,35 @@ mod tests {
         assert_eq!(routes.netlink.requests(), requests);
     }
 
+    /// An interface may come back from another namespace with its index and address.
+    #[test]
+    fn root_an_interface_that_was_removed_is_unusable_though_its_index_is_back() {
+        if !enter_namespace() {
+            return;
+        }
+        let make = || {
+            ip("link add own0 index 77 address 02:00:00:00:00:01 type veth peer name other0");
+            ip("addr add 198.18.0.1/24 dev own0");
+            ip("link set other0 up");
+            ip("link set own0 up");
+        };
+        make();
+        let own = SocketAddr::from(([198, 18, 0, 1], 7000));
+        let interfaces = crate::host::interfaces::interfaces().unwrap();
+        let interface = interfaces.iter().find(|one| one.name == "own0").unwrap();
+        let mut routes = Routes::new(Netlink::open().unwrap(), own, interface, 4).unwrap();
+        assert_eq!(routes.refresh(), Ok(()));
+        ip("link del own0");
+        make();
+        assert_eq!(routes.refresh(), Err("the interface is down"));
+    }
+
     /// The answer to a request about a neighbour waits for that lock, too.
     #[test]
     fn root_a_neighbour_is_known_from_the_start_or_asked_for_by_a_thread() {
-        let skip = std::env::var("OFI_XDP_UNPRIVILEGED").is_ok_and(|value| value == "skip");
-        if skip && !nix::unistd::geteuid().is_root() {
-            println!("SKIPPED: needs CAP_SYS_ADMIN and CAP_NET_ADMIN");
+        if !enter_namespace() {
             return;
         }
-        nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET).unwrap();
         ip("link add own0 type veth peer name other0");
         ip("link set other0 up");
         ip("link set own0 up");
