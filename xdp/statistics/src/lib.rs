@@ -15,14 +15,15 @@
 //! the way of a page (they cannot be removed from a sticky folder) gives the page another name.
 //!
 //! In: the provider's figures. Out: the same figures, for `xdp-top` and for readers of JSON.
-//! Callers: the provider, `xdp-top`, tests. Bounds: [`PEERS_MAX`] peers in a page, and
-//! [`BYTES_MAX`] bytes; [`NAMES_MAX`] names for one file; [`PAGES_MAX`] pages in one reading.
+//! Callers: the provider, `xdp-top`, `xdp-run`, tests. Bounds: [`PEERS_MAX`] peers in a page, and
+//! [`BYTES_MAX`] bytes; [`NAMES_MAX`] names for one file; in one reading [`OPENED_MAX`] files,
+//! [`READ_MAX`] bytes of them, and [`PAGES_MAX`] pages.
 
 mod filter;
 mod page;
 
-use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::fs::{self, File, OpenOptions};
 use std::hash::BuildHasher as _;
 use std::io::{self, Read as _, Write as _};
@@ -48,8 +49,10 @@ const NAMES_MAX: u32 = 3;
 pub const PAGES_MAX: usize = 512;
 /// Maximum number of files that one reading opens, those of killed processes too.
 const OPENED_MAX: usize = 8 * PAGES_MAX;
-/// Maximum number of files that one reading chooses from.
-const FOUND_MAX: usize = 1 << 16;
+/// More bytes than a page with [`PEERS_MAX`] peers has.
+const PAGE_BYTES: u64 = 1 << 16;
+/// Maximum number of bytes that one reading reads: as many as [`PAGES_MAX`] pages have.
+const READ_MAX: u64 = PAGES_MAX as u64 * PAGE_BYTES;
 /// Maximum length of the name of a page: the prefix, four numbers, the suffix.
 const NAME_LEN_MAX: usize = 80;
 /// Maximum size of a page that is read: twenty times that of a page with [`PEERS_MAX`] peers.
@@ -151,13 +154,14 @@ impl Drop for StatsFile {
     }
 }
 
-/// Removes the pages that dead processes of this user have left. Opens every page of the user.
+/// Removes the pages that dead processes of this user have left. Opens [`OPENED_MAX`] pages of the
+/// user at the most.
 ///
 /// # Errors
 /// The folder cannot be read.
 pub fn remove_left(folder: &Path) -> io::Result<()> {
     let user = geteuid().as_raw();
-    for PageFile { path, .. } in pages(folder)?.into_iter().filter(|file| file.owner == user) {
+    for PageFile { path, .. } in pages(folder, OPENED_MAX, |_, owner| owner == user)? {
         if open(&path).is_some_and(|page| is_left(&page)) {
             // Another process of the user may do the same.
             let _ = fs::remove_file(path);
@@ -172,40 +176,54 @@ pub fn remove_left(folder: &Path) -> io::Result<()> {
 /// # Errors
 /// The folder cannot be read.
 pub fn read_all(folder: &Path) -> io::Result<Vec<Page>> {
-    let mut found = pages(folder)?;
-    found.sort();
-    let read = in_turns(found).into_iter().take(OPENED_MAX).filter_map(|file| {
-        let page = read(&file.path)?;
-        Some((file, page))
-    });
-    let mut read: Vec<_> = read.take(PAGES_MAX).collect();
+    read_where(folder, |_, _| true)
+}
+
+/// As [`read_all`], but of the files that are wanted by name, without its ending, and owner. No
+/// other file is opened.
+///
+/// # Errors
+/// The folder cannot be read.
+pub fn read_where(folder: &Path, is_wanted: impl Fn(&str, u32) -> bool) -> io::Result<Vec<Page>> {
+    let mut read = read_in_turns(pages(folder, OPENED_MAX, is_wanted)?, &mut { READ_MAX });
     read.sort_by(|(one, _), (other, _)| one.cmp(other));
     Ok(read.into_iter().map(|(_, page)| page).collect())
 }
 
-/// `files` in an order in which each user has the same number of files in front.
-fn in_turns(files: Vec<PageFile>) -> Vec<PageFile> {
-    let mut counts: HashMap<u32, usize> = HashMap::new();
-    let numbered = files.into_iter().map(|file| {
-        let count = counts.entry(file.owner).or_default();
-        *count += 1;
-        (*count, file)
-    });
-    let mut numbered: Vec<_> = numbered.collect();
-    numbered.sort_by_key(|(number, _)| *number);
-    numbered.into_iter().map(|(_, file)| file).collect()
+/// Reads at most [`PAGES_MAX`] pages and `left` bytes of `files`. The user with the least bytes is
+/// the next. A file counts as [`PAGE_BYTES`] at least, so that pages of the provider count alike.
+fn read_in_turns(files: Vec<PageFile>, left: &mut u64) -> Vec<(PageFile, Page)> {
+    let mut turns: BTreeMap<(u64, u32), VecDeque<PageFile>> = BTreeMap::new();
+    for file in files {
+        turns.entry((0, file.owner)).or_default().push_back(file);
+    }
+    let mut pages = Vec::new();
+    // bound: the files
+    while pages.len() < PAGES_MAX
+        && let Some(((used, owner), mut files)) = turns.pop_first()
+    {
+        let Some(file) = files.pop_front() else { continue };
+        let before = *left;
+        pages.extend(read(&file.path, left).map(|page| (file, page)));
+        turns.insert((used + (before - *left).max(PAGE_BYTES), owner), files);
+    }
+    pages
 }
 
-/// The filtered page at `path`, if it is one and its process lives.
-fn read(path: &Path) -> Option<Page> {
+/// The filtered page at `path`, if it is one, its process lives, and it has at most `left` bytes.
+/// Takes the bytes that it reads from `left`.
+fn read(path: &Path, left: &mut u64) -> Option<Page> {
     let file = open(path)?;
     let metadata = file.metadata().ok()?;
-    if is_left(&file) || metadata.len() > BYTES_MAX {
+    let most = BYTES_MAX.min(*left);
+    if is_left(&file) || metadata.len() > most {
         return None;
     }
     let mut bytes = Vec::new();
     // The owner may extend the file meanwhile.
-    file.take(BYTES_MAX).read_to_end(&mut bytes).ok()?;
+    let result = file.take(most).read_to_end(&mut bytes);
+    *left -= bytes.len() as u64;
+    result.ok()?;
     let page = filter::filter(serde_json::from_slice(&bytes).ok()?);
     let name = path.file_stem()?.to_str()?.to_owned();
     Some(Page { owner: metadata.uid(), file: name, ..page })
@@ -234,23 +252,57 @@ struct PageFile {
     path: PathBuf,
     /// The user that owns it.
     owner: u32,
+    /// Device and inode, which are the same for all names of a file.
+    inode: (u64, u64),
 }
 
-/// The files with names of pages.
-fn pages(folder: &Path) -> io::Result<Vec<PageFile>> {
-    let entries = fs::read_dir(folder)?.filter_map(Result::ok);
-    let found = entries.filter_map(|entry| {
-        let name = entry.file_name().into_string().ok()?;
-        let numbers = name.strip_prefix(PREFIX)?.strip_suffix(SUFFIX)?;
-        let (pid, rest) = numbers.split_once('-')?;
-        let is_number = |byte: u8| byte.is_ascii_digit() || byte == b'-';
-        if name.len() > NAME_LEN_MAX || !rest.bytes().all(is_number) {
-            return None;
+/// The [`first`] `most` files with names of pages, of those that are wanted by name, without its
+/// ending, and owner.
+fn pages(
+    folder: &Path,
+    most: usize,
+    is_wanted: impl Fn(&str, u32) -> bool,
+) -> io::Result<Vec<PageFile>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder)?.filter_map(Result::ok) {
+        found.extend(page_file(&entry, &is_wanted));
+        if found.len() >= 2 * most {
+            found = first(found, most);
         }
-        let owner = entry.metadata().ok()?.uid();
-        Some(PageFile { pid: pid.parse().ok()?, path: entry.path(), owner })
+    }
+    Ok(first(found, most))
+}
+
+/// The file of `entry`, if it is wanted and has the name of a page.
+fn page_file(entry: &fs::DirEntry, is_wanted: impl Fn(&str, u32) -> bool) -> Option<PageFile> {
+    let name = entry.file_name().into_string().ok()?;
+    let stem = name.strip_suffix(SUFFIX)?;
+    let (pid, rest) = stem.strip_prefix(PREFIX)?.split_once('-')?;
+    let is_number = |byte: u8| byte.is_ascii_digit() || byte == b'-';
+    if name.len() > NAME_LEN_MAX || !rest.bytes().all(is_number) {
+        return None;
+    }
+    let metadata = entry.metadata().ok()?;
+    let (owner, inode) = (metadata.uid(), (metadata.dev(), metadata.ino()));
+    let file = PageFile { pid: pid.parse().ok()?, path: entry.path(), owner, inode };
+    is_wanted(stem, owner).then_some(file)
+}
+
+/// `most` of `files` at the most, each by one of its names: of each user the same number, the first
+/// ones in the order of processes.
+fn first(mut files: Vec<PageFile>, most: usize) -> Vec<PageFile> {
+    files.sort();
+    let mut inodes = HashSet::new();
+    files.retain(|file| inodes.insert(file.inode));
+    let mut counts: HashMap<u32, usize> = HashMap::new();
+    let placed = files.into_iter().map(|file| {
+        let count = counts.entry(file.owner).or_default();
+        *count += 1;
+        ((*count, file.owner), file)
     });
-    Ok(found.take(FOUND_MAX).collect())
+    let mut placed: Vec<_> = placed.collect();
+    placed.sort_by_key(|(place, _)| *place);
+    placed.into_iter().take(most).map(|(_, file)| file).collect()
 }
 
 #[cfg(test)]

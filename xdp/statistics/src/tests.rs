@@ -220,13 +220,103 @@ fn a_page_is_filtered_where_it_is_read() {
 /// Every user may put files into the folder.
 #[test]
 fn files_of_one_user_leave_room_for_those_of_others() {
-    let file = |owner: u32, pid: u32| PageFile { pid, path: PathBuf::new(), owner };
+    let file = |owner: u32, pid: u32| {
+        let inode = (0, pid.into());
+        PageFile { pid, path: PathBuf::new(), owner, inode }
+    };
     let mut files: Vec<PageFile> = (0..1000).map(|pid| file(65_534, pid)).collect();
     files.extend([file(0, 2000), file(0, 2001), file(1000, 2002)]);
-    let first: Vec<_> = in_turns(files).into_iter().take(6).collect();
+    let first = first(files, 6);
     let owners: Vec<u32> = first.iter().map(|file| file.owner).collect();
-    assert_eq!(owners, [65_534, 0, 1000, 65_534, 0, 65_534]);
-    assert_eq!(first[3].pid, 1, "in the order of processes");
+    assert_eq!(owners, [0, 1000, 65_534, 0, 65_534, 65_534]);
+    assert_eq!(first[5].pid, 2, "in the order of processes");
+}
+
+/// An empty file of process `number`.
+fn empty(folder: &Path, number: u32) -> PathBuf {
+    let path = folder.join(format!("{PREFIX}{number}-0-1{SUFFIX}"));
+    File::create(&path).unwrap();
+    path
+}
+
+#[test]
+fn files_of_one_user_hide_none_of_another_in_the_listing() {
+    let folder = folder("listing");
+    let numbers = |most, is_wanted: fn(&str, u32) -> bool| {
+        let files = pages(&folder, most, is_wanted).unwrap();
+        files.iter().map(|file| file.pid).collect::<Vec<u32>>()
+    };
+    // A list cut at its begin or at its end lacks some of the first four.
+    for number in (0..50).chain((50..100).rev()) {
+        empty(&folder, number);
+    }
+    assert_eq!(numbers(4, |_, _| true), [0, 1, 2, 3]);
+    let last: fn(&str, u32) -> bool = |name, _| name == "ofi-xdp-99-0-1";
+    assert_eq!(numbers(4, last), [99]);
+    assert!(numbers(4, |_, owner| owner != geteuid().as_raw()).is_empty());
+    fs::remove_dir_all(&folder).unwrap();
+}
+
+/// A file that others have filled is parsed to its end before it is refused.
+#[test]
+fn a_reading_reads_a_bounded_number_of_bytes() {
+    let folder = folder("bytes");
+    let path = |number: u32| folder.join(format!("{PREFIX}{number}-0-1{SUFFIX}"));
+    let endless = format!("[{}", " ".repeat(BYTES_MAX as usize - 1));
+    let _endless: Vec<File> = (0..8).map(|number| locked(&path(number), &endless)).collect();
+    for number in 8..200 {
+        fs::hard_link(path(0), path(number)).unwrap();
+    }
+    let text = serde_json::to_string(&Page { pid: 300, ..Page::default() }).unwrap();
+    let _page = [300, 301, 302].map(|number| locked(&path(number), &text));
+    let files = || {
+        let mut files = pages(&folder, OPENED_MAX, |_, _| true).unwrap();
+        assert_eq!(files.len(), 11, "a file with many names is one");
+        for file in &mut files {
+            file.owner = if file.pid < 300 { 0 } else { 1000 };
+        }
+        files
+    };
+    let most = 3 * BYTES_MAX;
+    let mut left = most;
+    let read = read_in_turns(files(), &mut left);
+    let numbers: Vec<u32> = read.iter().map(|(file, _)| file.pid).collect();
+    assert_eq!(numbers, [300, 301, 302], "its share is that of another user");
+    assert!(left < BYTES_MAX, "{left}");
+    let mut left = u64::MAX;
+    read_in_turns(files(), &mut left);
+    assert_eq!(u64::MAX - left, 8 * BYTES_MAX + 3 * text.len() as u64);
+    fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn a_page_of_the_provider_has_its_bytes() {
+    let limits = Limits {
+        posted: false,
+        unsent: false,
+        receiver_not_ready: false,
+        occupancy_eighths: 7,
+        credits_free: 65_535,
+        packets_max: 65_535,
+        packet_len_max: 65_535,
+    };
+    let peer = PeerLine {
+        address: "[1111:2222:3333:4444:5555:6666:7777:8888]:65535".to_owned(),
+        established: false,
+        round_trip_ns: 10_000_000_000,
+        congestion_window: f64::from(u32::MAX) / 65_536.0,
+        in_flight: 65_535,
+        lost: 65_535,
+        timeouts: 99,
+        next_packet: u32::MAX,
+        retransmitted: u32::MAX,
+        received: u32::MAX,
+        limits: Some(limits),
+    };
+    let names = (0..64).map(|number| (format!("{number:032}"), u64::MAX));
+    let page = Page { peers: vec![peer; PEERS_MAX], counters: names.collect(), ..Page::default() };
+    let len = serde_json::to_vec(&page).unwrap().len() as u64;
+    assert!(len < PAGE_BYTES, "{len}");
 }
 
 #[test]

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use nix::unistd::geteuid;
 use ofi_xdp_perf::report::{Datagrams, PerfReport};
-use ofi_xdp_statistics::{FOLDER, Page, PeerLine, read_all};
+use ofi_xdp_statistics::{FOLDER, Page, PeerLine, read_where};
 
 use crate::check::bounded;
 use crate::cli::ProviderName;
@@ -128,16 +128,17 @@ fn message(errors: &str) -> String {
 
 /// The path on the page of process `pid`, once it has traffic.
 fn page(pid: u32) -> Option<PathState> {
-    let pages = read_all(Path::new(FOLDER)).ok()?;
     let namespace = fs::metadata("/proc/self/ns/pid").map_or(0, |metadata| metadata.ino());
-    pages.iter().find(|page| is_of(page, pid, namespace)).and_then(path_state)
+    let is_own = |name: &str, owner| is_of(name, owner, pid, namespace);
+    read_where(Path::new(FOLDER), is_own).ok()?.first().and_then(path_state)
 }
 
-/// Whether process `pid` of this user has written `page`. Every user may give a file its name.
-fn is_of(page: &Page, pid: u32, namespace: u64) -> bool {
-    page.owner == geteuid().as_raw()
-        && page.file.starts_with(&format!("ofi-xdp-{pid}-"))
-        && page.file.ends_with(&format!("-{namespace}"))
+/// Whether process `pid` of this user has written the file `name`. Every user may give a file its
+/// name.
+fn is_of(name: &str, owner: u32, pid: u32, namespace: u64) -> bool {
+    owner == geteuid().as_raw()
+        && name.starts_with(&format!("ofi-xdp-{pid}-"))
+        && name.ends_with(&format!("-{namespace}"))
 }
 
 fn path_state(page: &Page) -> Option<PathState> {
@@ -178,12 +179,10 @@ mod tests {
 
     #[test]
     fn a_page_of_another_user_is_not_the_own_one() {
-        let file = || "ofi-xdp-7-0-9".to_owned();
-        let own = Page { file: file(), owner: geteuid().as_raw(), ..Page::default() };
-        assert!(is_of(&own, 7, 9));
-        assert!(!is_of(&own, 7, 8) && !is_of(&own, 8, 9));
-        let forged = Page { owner: own.owner + 1, ..own };
-        assert!(!is_of(&forged, 7, 9));
+        let (name, own) = ("ofi-xdp-7-0-9", geteuid().as_raw());
+        assert!(is_of(name, own, 7, 9));
+        assert!(!is_of(name, own, 7, 8) && !is_of(name, own, 8, 9));
+        assert!(!is_of(name, own + 1, 7, 9));
     }
 
     #[test]
