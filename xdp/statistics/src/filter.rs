@@ -37,11 +37,16 @@ pub(crate) fn filter(mut page: Page) -> Page {
     page.peers.retain_mut(|peer| {
         let Ok(address) = peer.address.parse::<SocketAddr>() else { return false };
         peer.address = address.to_string();
-        peer.congestion_window = peer.congestion_window.max(0.0);
+        peer.congestion_window = window(peer.congestion_window);
         known.insert(address)
     });
     page.peers.truncate(PEERS_MAX);
     page
+}
+
+/// The window next to `packets` that the engine can have: it counts 65,536ths in 32 bits.
+fn window(packets: f64) -> f64 {
+    f64::from((packets * 65_536.0) as u32) / 65_536.0
 }
 
 /// The first `most` characters of `text`; those that are not printable ASCII become `?`.
@@ -124,7 +129,10 @@ mod tests {
 
     #[test]
     fn a_window_is_a_number_of_packets() {
-        for (written, shown) in [(-1e300, 0.0), (f64::NAN, 0.0), (-0.5, 0.0), (12.5, 12.5)] {
+        let most = f64::from(u32::MAX) / 65_536.0;
+        let same = [12.5, 1.0 / 65_536.0, most].map(|window| (window, window));
+        let none = [-1e300, f64::NAN, -0.5, 1e-300].map(|window| (window, 0.0));
+        for (written, shown) in [&same[..], &none, &[(1.7e308, most)]].concat() {
             let peer = PeerLine {
                 address: "198.18.0.2:9".to_owned(),
                 congestion_window: written,

@@ -26,6 +26,7 @@ const MEANINGS: &[(&str, &str)] = &[
     ("other_queue_total", "Packets that came by a queue without an AF_XDP socket."),
     ("packets_received_total", "Packets received."),
     ("packets_sent_total", "Packets sent."),
+    ("pages_cut", "Statistics pages of which samples are left out, as they have too many."),
     ("path_probes_total", "Packets that tried the path for its MTU."),
     ("path_raises_total", "Longer packets after a path probe."),
     ("path_shrinks_total", "Shorter packets after a sign of a smaller path MTU."),

@@ -196,8 +196,8 @@ struct Answer {
 }
 
 impl Answer {
-    fn new(status: &'static str, body: &str) -> Self {
-        Self { status, body: body.to_owned(), head_only: false }
+    fn new(status: &'static str, body: impl Into<String>) -> Self {
+        Self { status, body: body.into(), head_only: false }
     }
 
     /// The answer to the request `head`.
@@ -217,10 +217,10 @@ impl Answer {
             return Self::new("404 Not Found", "the path is /metrics\n");
         }
         let answer = match read_all(folder) {
-            Ok(pages) => Self::new("200 OK", &prometheus::text(&pages)),
+            Ok(pages) => Self::new("200 OK", prometheus::text(&pages)),
             Err(error) => {
                 let body = format!("cannot read {}: {error}\n", folder.display());
-                Self::new("500 Internal Server Error", &body)
+                Self::new("500 Internal Server Error", body)
             }
         };
         Self { head_only: method == "HEAD", ..answer }
