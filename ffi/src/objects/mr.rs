@@ -55,8 +55,8 @@ impl MemoryRegion {
     ///
     /// # Errors
     /// [`Error::NoKey`] if the key is taken; [`Error::Invalid`] for unknown access or a reserved
-    /// offset, and where offsets are virtual addresses also for parts that do not adjoin;
-    /// [`Error::NoMemory`] when there are too many.
+    /// offset, and where offsets are virtual addresses also for parts that do not adjoin and that
+    /// peers may reach; [`Error::NoMemory`] when there are too many.
     pub(crate) fn register(
         domain: &Arc<Domain>,
         attributes: MrAttributes,
@@ -70,7 +70,7 @@ impl MemoryRegion {
         rights.set(Access::READ, access & bits::REMOTE_READ != 0);
         rights.set(Access::WRITE, access & bits::REMOTE_WRITE != 0);
         // Peers name a region by an offset and one address.
-        if mode.virtual_address && !buffer.is_contiguous() {
+        if mode.virtual_address && !rights.is_empty() && !buffer.is_contiguous() {
             return Err(Error::Invalid);
         }
         let address = if mode.virtual_address { buffer.address() } else { 0 };

@@ -183,7 +183,7 @@ mod tests {
             quieten(&runtime);
             spin_yield::found();
             let polls = runtime.state.lock().unwrap().polls;
-            let time = now();
+            let time = polls.last.after_nanos(1_000);
             runtime.read_nothing(&mut runtime.state.lock().unwrap(), time);
             assert!(spin_yield::unproductive() > Duration::ZERO);
             let after = runtime.state.lock().unwrap().polls;

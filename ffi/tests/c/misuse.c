@@ -312,6 +312,8 @@ static void regions_of_parts(struct pair *p)
 	EXPECT(0, fi_close(&mr->fid));
 	parts[2].iov_base = memory + 2048;
 	EXPECT(FI_EINVAL, fi_mr_regv(domain, parts, 3, FI_REMOTE_WRITE, 0, 1, 0, &mr, NULL));
+	EXPECT(0, fi_mr_regv(domain, parts, 3, FI_SEND | FI_RECV, 0, 1, 0, &mr, NULL));
+	EXPECT(0, fi_close(&mr->fid));
 	EXPECT(0, fi_mr_regv(p->domain, parts, 3, FI_REMOTE_WRITE, 0, 1, 0, &mr, NULL));
 	EXPECT(0, fi_close(&mr->fid));
 	EXPECT(0, fi_close(&domain->fid));

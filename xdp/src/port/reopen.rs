@@ -7,7 +7,7 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd as _, BorrowedFd};
+use std::os::fd::AsFd as _;
 
 use super::announce::Announcement;
 use super::open::open_best;
@@ -18,6 +18,7 @@ use crate::host::interfaces::{self, InterfaceInfo};
 use crate::host::netlink::Netlink;
 use crate::host::route::table::Routes;
 use crate::mtu;
+use crate::udp::{GroupMembership, UdpPort};
 
 /// Attempts that wait for neighbours: some four seconds.
 const PATIENCE: u32 = 4;
@@ -29,6 +30,10 @@ pub(super) struct Reopening {
     udp_socket: UninheritedFd,
     /// Index of the interface of the lost half.
     lost: u32,
+    /// That interface was removed.
+    removed: bool,
+    /// Memberships there.
+    memberships: Vec<GroupMembership>,
     announcement: Announcement,
     /// Attempts that wait for the announcement: the routes to some neighbours may come back later
     /// than the interface.
@@ -38,21 +43,24 @@ pub(super) struct Reopening {
 }
 
 impl Reopening {
-    /// For the port with a kernel socket at `local`, whose lost half had `routes`.
+    /// For the port at `local` with the kernel sockets `udp`, whose lost half had `routes`.
     ///
     /// # Errors
     /// When no descriptor is to be had.
     pub(super) fn new(
         config: &PortConfig,
-        (local, udp_socket): (SocketAddr, BorrowedFd<'_>),
+        local: SocketAddr,
+        udp: &UdpPort,
         routes: &Routes,
     ) -> io::Result<Self> {
         // An application of datagrams would receive the empty one.
         let announcement = Announcement::new(routes, !config.any_payload);
         Ok(Self {
             config: PortConfig { bind: local, ..config.clone() },
-            udp_socket: UninheritedFd::duplicate(udp_socket)?,
+            udp_socket: UninheritedFd::duplicate(udp.socket())?,
             lost: routes.interface(),
+            removed: routes.was_removed(),
+            memberships: udp.memberships(),
             announcement,
             patience: PATIENCE,
             reason: String::new(),
@@ -97,6 +105,9 @@ impl Reopening {
         let (found, reasons) = open_best(&self.config, interface.as_ref(), (local, udp_socket));
         let (Some(xdp), Some(interface)) = (found, interface) else { return Err(reasons) };
         log::debug!("{local}: AF_XDP again: {reasons}");
+        if self.removed || interface.index != self.lost {
+            self.memberships.iter().for_each(|one| one.renew(self.lost, interface.index));
+        }
         Ok(Reopened { xdp, interface })
     }
 }

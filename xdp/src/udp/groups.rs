@@ -19,6 +19,7 @@ use socket2::{Domain, InterfaceIndexOrAddress, SockRef, Socket, Type};
 
 use super::gro::Received;
 use super::socket::KernelSocket;
+use crate::fork::UninheritedFd;
 
 /// Most groups that a port receives from.
 pub(super) const GROUPS_MAX: usize = 64;
@@ -59,13 +60,13 @@ impl Groups {
         self.sockets.retain(|(joined, _)| *joined != group);
     }
 
-    /// Receives on the interface with the index `new` instead of `old`, which may be gone.
-    pub(super) fn rejoin(&self, old: u32, new: u32) {
-        for (group, socket) in &self.sockets {
-            if let Err(error) = rejoin(&SockRef::from(&socket.socket), *group, old, new) {
-                log::warn!("{group}: packets to the group come no more: {error}");
-            }
-        }
+    /// The memberships, for another thread. Without a descriptor one is left out.
+    pub(super) fn memberships(&self) -> Vec<GroupMembership> {
+        let membership = |(group, socket): &(SocketAddr, KernelSocket)| {
+            let socket = UninheritedFd::duplicate(socket.socket.as_fd()).ok()?;
+            Some(GroupMembership { group: *group, socket })
+        };
+        self.sockets.iter().filter_map(membership).collect()
     }
 
     /// All sockets.
@@ -137,21 +138,47 @@ fn open(group: SocketAddr, interface: u32) -> io::Result<KernelSocket> {
     KernelSocket::prepare(socket.into(), group)
 }
 
-/// Exchanges a socket's membership. That on a device that is gone still counts for the socket.
-fn rejoin(socket: &Socket, group: SocketAddr, old: u32, new: u32) -> io::Result<()> {
-    match group {
-        SocketAddr::V4(v4) => {
-            let [old, new] = [old, new].map(InterfaceIndexOrAddress::Index);
-            let _ = socket.leave_multicast_v4_n(v4.ip(), &old);
-            socket.join_multicast_v4_n(v4.ip(), &new)
-        }
-        SocketAddr::V6(v6) => {
-            let _ = socket.leave_multicast_v6(v6.ip(), old);
-            // The address of a link-local group binds its socket to the interface.
-            if socket.device_index_v6()?.is_some() {
-                socket.bind_device_by_index_v6(NonZeroU32::new(new))?;
+/// The membership of a group's socket.
+#[derive(Debug)]
+pub(crate) struct GroupMembership {
+    group: SocketAddr,
+    socket: UninheritedFd,
+}
+
+impl GroupMembership {
+    /// Receives on the interface with the index `new` instead of `old`, which was removed: the
+    /// kernel has ended the membership there. Waits for the lock of all interfaces.
+    pub(crate) fn renew(&self, old: u32, new: u32) {
+        match self.exchange(old, new) {
+            // It was joined there since.
+            Err(error) if error.raw_os_error() == Some(Errno::EADDRINUSE as i32) => {}
+            Err(error) => {
+                log::warn!("{}: packets to the group come no more: {error}", self.group);
             }
-            socket.join_multicast_v6(v6.ip(), new)
+            Ok(()) => {}
+        }
+    }
+
+    fn exchange(&self, old: u32, new: u32) -> io::Result<()> {
+        let socket = SockRef::from(&self.socket);
+        // The one on an interface that is gone still counts for the socket.
+        match self.group {
+            SocketAddr::V4(v4) => {
+                let [old, new] = [old, new].map(InterfaceIndexOrAddress::Index);
+                let _ = socket.leave_multicast_v4_n(v4.ip(), &old);
+                socket.join_multicast_v4_n(v4.ip(), &new)
+            }
+            SocketAddr::V6(v6) => {
+                let _ = socket.leave_multicast_v6(v6.ip(), old);
+                let joined = socket.join_multicast_v6(v6.ip(), new);
+                // The address of a link-local group binds its socket to the interface. To bind it
+                // to another one takes CAP_NET_RAW.
+                let bound = socket.device_index_v6()?;
+                if bound.is_some_and(|bound| bound.get() != new) {
+                    socket.bind_device_by_index_v6(NonZeroU32::new(new))?;
+                }
+                joined
+            }
         }
     }
 }

@@ -34,6 +34,7 @@ use crate::mtu::payload_max;
 use crate::stats::PortStats;
 use connected::ConnectedPeer;
 use gro::Received;
+pub(crate) use groups::GroupMembership;
 use groups::Groups;
 use gso::GsoBatches;
 use long_packets::LongPackets;
@@ -181,13 +182,14 @@ impl UdpPort {
         })
     }
 
-    /// Goes on with the interface with this index, another one or the same: the kernel ends the
-    /// memberships of an interface that it removes. All groups are joined there again.
+    /// The memberships in groups, which end with their interface.
+    pub(crate) fn memberships(&self) -> Vec<GroupMembership> {
+        self.groups.memberships()
+    }
+
+    /// Goes on with the interface with this index, another one or the same.
     #[cold]
-    pub(crate) fn rejoin(&mut self, interface: u32) {
-        if let Some(old) = self.interface() {
-            self.groups.rejoin(old, interface);
-        }
+    pub(crate) fn use_interface(&mut self, interface: u32) {
         self.set_interface(interface);
         if let Err(error) = self.send_to_groups_by(interface) {
             log::warn!("{}: packets to groups leave no more: {error}", self.local);

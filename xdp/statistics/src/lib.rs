@@ -16,8 +16,9 @@
 //!
 //! In: the provider's figures. Out: the same figures, for `xdp-top` and for readers of JSON.
 //! Callers: the provider, `xdp-top`, `xdp-run`, tests. Bounds: [`PEERS_MAX`] peers in a page, and
-//! [`BYTES_MAX`] bytes; [`NAMES_MAX`] names for one file; in one reading [`OPENED_MAX`] files,
-//! [`READ_MAX`] bytes of them, and [`PAGES_MAX`] pages.
+//! [`BYTES_MAX`] bytes; [`NAMES_MAX`] names for one file; in one reading [`LISTED_MAX`]
+//! files of the folder, of which it opens [`OPENED_MAX`], [`READ_MAX`] bytes of them, and
+//! [`PAGES_MAX`] pages.
 
 mod filter;
 mod page;
@@ -49,6 +50,8 @@ const NAMES_MAX: u32 = 3;
 pub const PAGES_MAX: usize = 512;
 /// Maximum number of files that one reading opens, those of killed processes too.
 const OPENED_MAX: usize = 8 * PAGES_MAX;
+/// Maximum number of files in the folder that one reading looks at, those of others too.
+const LISTED_MAX: usize = 1 << 20;
 /// More bytes than a page with [`PEERS_MAX`] peers has.
 const PAGE_BYTES: u64 = 1 << 16;
 /// Maximum number of bytes that one reading reads: as many as [`PAGES_MAX`] pages have.
@@ -264,7 +267,7 @@ fn pages(
     is_wanted: impl Fn(&str, u32) -> bool,
 ) -> io::Result<Vec<PageFile>> {
     let mut found = Vec::new();
-    for entry in fs::read_dir(folder)?.filter_map(Result::ok) {
+    for entry in fs::read_dir(folder)?.take(LISTED_MAX).filter_map(Result::ok) {
         found.extend(page_file(&entry, &is_wanted));
         if found.len() >= 2 * most {
             found = first(found, most);

@@ -262,21 +262,23 @@ fn measure_suite(plan: Plan, quick: bool, folder: &Path) -> anyhow::Result<ExitC
     // Before the first measurement, so that a missing program is reported at once.
     let programs = (suite == "scale").then(Programs::find).transpose()?;
     netns::sweep()?;
+    let reads = match suite {
+        "cpu" => suites::empty_reads(&TwoHosts::new(&[LinkOptions::default(); 2])?, rounds)?,
+        _ => Vec::new(),
+    };
     let environment = match suite {
         "lazy" => Environment::links_by_mode(&mut entries)?,
         _ => Environment::own_links(&mut entries)?,
     };
     let results = run((suite, rounds), &environment, entries)?;
     let mut records = results.records();
+    records.extend(reads);
     if let Some(programs) = programs {
         records.extend(suites::insertions(&programs, &environment, rounds)?);
         records.extend(suites::connections(&programs, &environment, quick)?);
         records.extend(suites::many_peers(&programs, quick)?);
     }
     drop(environment);
-    if suite == "cpu" {
-        records.extend(suites::empty_reads(&TwoHosts::new(&[LinkOptions::default(); 2])?, rounds)?);
-    }
     let table = match suite {
         "lazy" => suites::lazy_table(&records, quick),
         _ => suites::table(&records),

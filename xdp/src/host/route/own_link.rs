@@ -17,7 +17,7 @@ use crate::host::interfaces::{InterfaceInfo, has_address, local_ip};
 use crate::host::netlink::Netlink;
 use crate::mtu;
 
-const DOWN: &str = "the interface is down";
+pub(super) const DOWN: &str = "the interface is down";
 const ADDRESS_GONE: &str = "its address has left the interface";
 
 /// The interface of an endpoint.
@@ -31,6 +31,7 @@ pub(super) struct OwnLink {
     mtu: u32,
     has_carrier: bool,
     len_max: usize,
+    removed: bool,
 }
 
 impl OwnLink {
@@ -39,7 +40,7 @@ impl OwnLink {
         let InterfaceInfo { index, mac, mtu, up, .. } = *interface;
         let has_own = interface.owns(own);
         let len_max = mtu::payload_max(mtu, own);
-        Self { own, has_own, interface: index, mac, mtu, has_carrier: up, len_max }
+        Self { own, has_own, interface: index, mac, mtu, has_carrier: up, len_max, removed: false }
     }
 
     /// The own address.
@@ -130,9 +131,15 @@ impl OwnLink {
         self.changed(&link)
     }
 
-    /// The interface does not exist any more.
-    pub(super) const fn removed() -> Result<(), &'static str> {
-        Err(DOWN)
+    /// The interface was removed.
+    #[cold]
+    pub(super) const fn remove(&mut self) {
+        self.removed = true;
+    }
+
+    /// Whether the interface was removed. Another one may have its index since.
+    pub(super) const fn was_removed(&self) -> bool {
+        self.removed
     }
 
     /// Takes the interface's state from a message of the kernel. An error is the reason why the

@@ -28,7 +28,7 @@ use ofi_xdp_core::{Destination, Instant, PathAdvice, PeerAddress, SourcePort};
 
 use super::lookup::ask;
 use super::neighbours::{KERNEL, Neighbours};
-use super::own_link::OwnLink;
+use super::own_link::{DOWN, OwnLink};
 use crate::host::interfaces::InterfaceInfo;
 use crate::host::netlink::{Monitor, MonitorResult, Netlink};
 
@@ -195,6 +195,11 @@ impl Routes {
         self.link.mtu()
     }
 
+    /// Whether the interface was removed, with all that the kernel had for it.
+    pub(crate) const fn was_removed(&self) -> bool {
+        self.link.was_removed()
+    }
+
     /// Whether the interface has a carrier.
     pub(crate) const fn has_carrier(&self) -> bool {
         self.link.has_carrier()
@@ -208,7 +213,7 @@ impl Routes {
     /// Processes the kernel's notifications. An error is the reason why the interface is unusable.
     /// One system call when there are none.
     pub(crate) fn refresh(&mut self) -> Result<(), &'static str> {
-        let (mut link_state, mut address_state, mut removed) = (Ok(()), Ok(()), Ok(()));
+        let (mut link_state, mut address_state) = (Ok(()), Ok(()));
         if std::mem::take(&mut self.recheck) {
             self.invalidate_peers();
         }
@@ -234,7 +239,7 @@ impl Routes {
                 RouteNetlinkMessage::DelLink(message) => {
                     // `AF_XDP` is gone with the interface, also if one of its index follows.
                     if link.is_meant(&message) {
-                        removed = OwnLink::removed();
+                        link.remove();
                     }
                     *recheck = true;
                 }
@@ -261,7 +266,10 @@ impl Routes {
                 MonitorResult::Lost => self.overrun = true,
             }
         }
-        removed.and(link_state).and(address_state)?;
+        if self.link.was_removed() {
+            return Err(DOWN);
+        }
+        link_state.and(address_state)?;
         self.neighbours.ask();
         Ok(())
     }

@@ -46,10 +46,12 @@ impl HybridPort {
     }
 
     /// Starts the thread that closes the `lost` half and opens it again.
-    fn recover(&mut self, lost: XdpHalf) {
+    fn recover(&mut self, mut lost: XdpHalf) {
         let Some(namespace) = self.namespace.clone() else { return };
-        let (local, udp_socket) = (self.local_addr(), self.udp.socket());
-        let reopening = Reopening::new(&self.config, (local, udp_socket), &lost.routes);
+        // A notification may tell that the interface was removed.
+        let _ = lost.routes.refresh();
+        let local = self.local_addr();
+        let reopening = Reopening::new(&self.config, local, &self.udp, &lost.routes);
         let mut reopening = match reopening {
             Ok(reopening) => reopening,
             Err(error) => return log::warn!("{local}: it stays lost: {error}"),
@@ -71,7 +73,7 @@ impl HybridPort {
         xdp.describe(&mut self.status);
         self.status.interface = interface.name;
         self.status.driver = interface.driver;
-        self.udp.rejoin(xdp.routes.interface());
+        self.udp.use_interface(xdp.routes.interface());
         self.status.why_not_better.clear();
         xdp.prepare(&self.config, &self.udp, self.limits.payload_max);
         self.change_sources(|port| {
