@@ -22,7 +22,7 @@ use crate::{OpError, PeerId};
 const ENDED_PER_CALL: u32 = 64;
 
 impl Matcher<'_> {
-    /// Ends the first stored messages of a peer, which has no connection.
+    /// Ends the first stored messages of a peer that are of ended connections.
     pub(crate) fn end_stored(&mut self, cx: &Ctx<'_>, peer: PeerId) {
         let mut slot = self.stored.first_of(&mut self.unexpected, peer);
         for _ in 0..ENDED_PER_CALL {
@@ -65,10 +65,7 @@ impl Matcher<'_> {
             self.ended.next = StoredSlot::from_number(next);
             self.ended.slots -= 1;
             if self.unexpected.waits_for_receive(slot) {
-                let Unexpected { peer, epoch, .. } = *self.unexpected.message(slot);
-                if !peer.is_none() && cx.table.find_connected(peer, epoch).is_none() {
-                    self.end_stored_message(cx, slot);
-                }
+                self.end_stored_message(cx, slot);
             }
         }
         for _ in 0..ENDED_PER_CALL.min(self.ended.recvs) {
@@ -110,10 +107,13 @@ impl Matcher<'_> {
         }
     }
 
-    /// The connection of a stored message that waits for a receive has ended: an announced one is
-    /// dropped, another one is an orphan if its sender is unnamed.
+    /// Ends a stored message that waits for a receive if its connection has ended: an announced one
+    /// is dropped, another one is an orphan if its sender is unnamed.
     fn end_stored_message(&mut self, cx: &Ctx<'_>, slot: StoredSlot) {
-        let Unexpected { peer, handle, .. } = *self.unexpected.message(slot);
+        let Unexpected { peer, epoch, handle, .. } = *self.unexpected.message(slot);
+        if cx.table.find_connected(peer, epoch).is_some() {
+            return;
+        }
         if handle.is_some() {
             self.unqueue_stored(slot);
             self.unexpected.release(slot);
