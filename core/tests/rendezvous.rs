@@ -89,3 +89,52 @@ fn a_rendezvous_read_orders_no_other_operation() {
         }
     }
 }
+
+/// Node 0 has named peer 1, which is silent after it has announced `count` matched messages without
+/// a byte. Their receives are posted.
+fn ends_for_a_silent_peer(config: &Config, count: u64) -> World {
+    let mut world = World::new(3, 79, config, Faults::NONE);
+    world.peer(0, 1);
+    let (peer, now) = (world.peer(1, 0), world.time());
+    for _ in 0..count {
+        let common = Common::new(peer, Context(0));
+        let request = SendRequest { common, len: 0, tag: None, data: None };
+        let node = &mut world.nodes[1];
+        node.engine.post_matched_send(now, request, vec![].into(), &mut node.memory).unwrap();
+    }
+    world.drive(1, Budget::PROGRESS);
+    let announced = |w: &World| u64::from(w.nodes[0].engine.stored_messages()) == count;
+    assert!(world.run_until(Duration::from_millis(1), announced));
+    world.link.cut.push(address(1));
+    for context in 10..10 + count {
+        world.recv(0, context, 0);
+    }
+    world.drive(0, Budget::PROGRESS);
+    world.completions(0);
+    world
+}
+
+#[test]
+fn ends_for_a_silent_peer_leave_slots_for_rendezvous_reads_from_others() {
+    let mut world = ends_for_a_silent_peer(&Config { rendezvous_reads: 32, ..small() }, 40);
+    world.recv(0, 1, LEN);
+    world.send(2, 0, 2, pattern(2, LEN));
+    let came = |w: &World| !w.nodes[0].completions.is_empty();
+    assert!(world.run_until(Duration::from_secs(1), came));
+    assert_eq!(world.completions(0)[0].context.0, 1);
+    assert!(world.received(0, 1) == pattern(2, LEN));
+    world.audit();
+}
+
+#[test]
+fn slots_that_a_silent_peer_leaves_go_to_others_at_once() {
+    let mut world = ends_for_a_silent_peer(&Config { rendezvous_reads: 1, ..small() }, 1);
+    world.recv(0, 1, LEN / 64);
+    world.send(2, 0, 2, pattern(2, LEN / 64));
+    let is_over = |w: &World| w.nodes[0].engine.stats().peers_failed == 1;
+    assert!(world.run_until(Duration::from_secs(20), is_over));
+    assert!(world.nodes[0].completions.is_empty());
+    assert!(world.nodes[0].engine.poll_at().is_some_and(|at| at <= world.time()));
+    let came = |w: &World| !w.nodes[0].completions.is_empty();
+    assert!(world.run_until(Duration::from_millis(10), came));
+}

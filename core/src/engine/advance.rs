@@ -93,6 +93,7 @@ pub(super) fn fire(
     let idle = !busy && state.schedule() == Schedule::Idle;
     if idle && state.idle_at(silence).has_come(tick) {
         release_connection(cx, sender, conn);
+        matcher.look_again(cx.timers.now());
         cx.stats.connections_idle += 1;
     } else {
         cx.arm(conn);

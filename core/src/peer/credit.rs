@@ -22,7 +22,9 @@ pub(crate) struct Credits {
     /// Answered requests are returned when everything up to this packet has arrived.
     return_psn: Psn,
     /// Requests for bytes of the peer's long messages that have not ended; each has a slot.
-    rendezvous_reads: u16,
+    rendezvous_reads: u8,
+    /// Slots of these, and of the ends of long messages that the peer has not acknowledged.
+    rendezvous_slots: u8,
     /// Slots that are reserved for requests of the peer, beyond the first: the lower half counts
     /// those that it is granted, the upper half those that are lent to one packet.
     reserved: u8,
@@ -43,6 +45,7 @@ impl Default for Credits {
         Self {
             return_psn: Psn(0),
             rendezvous_reads: 0,
+            rendezvous_slots: 0,
             reserved: 0,
             serving: 0,
             allowed: 1,
@@ -126,7 +129,7 @@ impl Credits {
     #[inline]
     pub(super) fn free(&self, holds: bool) -> u16 {
         let allowed = if holds { self.allowed } else { 1 };
-        let taken = self.rendezvous_reads + u16::from(self.asking + self.returning);
+        let taken = u16::from(self.rendezvous_reads) + u16::from(self.asking + self.returning);
         u16::from(allowed).saturating_sub(taken)
     }
 
@@ -148,8 +151,29 @@ impl Credits {
     }
 
     /// Requests for bytes of the peer's long messages that have not ended.
-    pub(crate) const fn rendezvous_reads(&self) -> u16 {
+    pub(crate) const fn rendezvous_reads(&self) -> u8 {
         self.rendezvous_reads
+    }
+
+    /// Slots of these, and of the ends of long messages.
+    pub(crate) const fn rendezvous_slots(&self) -> u8 {
+        self.rendezvous_slots
+    }
+
+    /// Whether there is one more, where `free` are left: not more than those, nor more than can be
+    /// counted.
+    pub(crate) fn may_take_rendezvous_slot(&self, free: u32) -> bool {
+        self.rendezvous_slots < u8::MAX && u32::from(self.rendezvous_slots) < free
+    }
+
+    /// Counts a slot for a rendezvous read or the end of a long message.
+    pub(crate) fn take_rendezvous_slot(&mut self) {
+        self.rendezvous_slots += 1;
+    }
+
+    /// Records that such a slot was given back.
+    pub(crate) fn rendezvous_slot_given_back(&mut self) {
+        self.rendezvous_slots -= 1;
     }
 
     /// Whether the last request was a rendezvous read.

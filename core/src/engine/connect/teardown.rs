@@ -44,6 +44,7 @@ pub(crate) fn end_connection(
     sender.abort_internal(cx, matcher, conn, error);
     sender.abort_posted(cx, conn, error);
     release_connection(cx, sender, conn);
+    matcher.look_again(cx.timers.now());
     end_ending(cx, sender, matcher, MESSAGES_AT_ONCE);
 }
 

@@ -6,8 +6,9 @@
 //! endpoint, so that many senders at once share the receiver's link. A silent peer keeps its slots
 //! until the peer timeout: Therefore a peer never holds more slots than remain free. The unnamed
 //! peers of one host together do not either. A call that ends before it has looked at all messages
-//! is followed by another one after [`LOOK_AGAIN_NANOS`]: no packet may come that brings it. Bound:
-//! [`READS_PER_CALL`] requests a call.
+//! is followed by another one after [`LOOK_AGAIN_NANOS`]: no packet may come that brings it. So is
+//! the end of a connection, which gives slots back, at once. Bound: [`READS_PER_CALL`] requests a
+//! call.
 
 use crate::collections::coverage::Covered;
 use crate::collections::slab::SlotIndex;
@@ -87,6 +88,14 @@ impl Matcher<'_> {
         }
     }
 
+    /// Slots or a connection are free that long messages may wait for: the next call looks at them,
+    /// and no packet may come that brings it.
+    pub(crate) fn look_again(&mut self, now: Instant) {
+        if self.has_rendezvous() {
+            self.look_again_at = Some(now);
+        }
+    }
+
     /// When the next call looks at messages that the last one has not reached.
     pub(crate) fn rendezvous_at(&self) -> Option<Instant> {
         self.look_again_at.filter(|_| self.has_rendezvous())
@@ -102,9 +111,9 @@ impl Matcher<'_> {
             return ReadStep::Finished;
         };
         let (slots, known) = (sender.free_rendezvous_reads(), cx.table[peer].connection());
-        let reads = if known.is_none() { 0 } else { cx.table[known].credits().rendezvous_reads() };
-        if u32::from(reads) >= slots || !cx.table.may_take(peer, SharedPool::RendezvousReads, slots)
-        {
+        let has_share =
+            known.is_none() || cx.table[known].credits().may_take_rendezvous_slot(slots);
+        if !has_share || !cx.table.may_take(peer, SharedPool::RendezvousReads, slots) {
             return ReadStep::Blocked;
         }
         // From here on a connection without requests makes one. It may be new, and gets its timer
@@ -169,8 +178,7 @@ impl Matcher<'_> {
         }
         let RendezvousState { handle, wanted, asked, open, .. } = self.recvs[recv].rendezvous;
         if asked < wanted || open > 0 {
-            cx.table.give_share_back(conn, SharedPool::RendezvousReads, 1);
-            sender.release_op(request);
+            sender.release_rendezvous(cx, conn, request);
             return;
         }
         cx.completions.finish_recv(&mut self.recvs, recv);

@@ -20,10 +20,11 @@ impl Sender<'_> {
 
     /// Checks the operations and the packet records of a connection.
     pub(crate) fn audit_connection(&mut self, state: &Connection) -> Result<(), Violation> {
-        let (mut reads, mut slot) = (0, state.responses().list().head());
+        let (mut reads, mut ends, mut slot) = (0, 0, state.responses().list().head());
         while slot.is_some() {
             let op = &self.ops[slot];
-            reads += u16::from(matches!(op.kind, TxKind::RendezvousRead { .. }));
+            reads += u8::from(matches!(op.kind, TxKind::RendezvousRead { .. }));
+            ends += u8::from(matches!(op.kind, TxKind::Fin { .. }));
             slot = op.links.next();
         }
         let (mut asking, mut slot) = (0, state.sends().list().head());
@@ -33,8 +34,10 @@ impl Sender<'_> {
             asking += if is_asked { op.open_requests() } else { 0 };
             slot = op.links.next();
         }
-        let counted = (state.credits().rendezvous_reads(), u64::from(state.credits().asking()));
-        if (reads, asking) != counted {
+        let credits = state.credits();
+        let counted =
+            (credits.rendezvous_reads(), credits.rendezvous_slots(), u64::from(credits.asking()));
+        if (reads, reads + ends, asking) != counted {
             return Err(Violation::Credits);
         }
         let (mut sacked, mut lost) = (0, 0);

@@ -53,7 +53,7 @@ impl Sender<'_> {
             TxKind::RendezvousRead { recv, .. } => {
                 return matcher.finish_rendezvous_read(cx, self, conn, (slot, recv));
             }
-            TxKind::Fin { .. } => cx.table.give_share_back(conn, SharedPool::RendezvousReads, 1),
+            TxKind::Fin { .. } => return self.release_rendezvous(cx, conn, slot),
             _ => {}
         }
         self.ops.release(slot);
@@ -260,6 +260,7 @@ impl Sender<'_> {
     pub(crate) fn queue_rendezvous(&mut self, cx: &mut Ctx<'_>, conn: ConnSlot, op: TxOp) -> bool {
         let Some(slot) = self.ops.alloc_in(RENDEZVOUS_READS, op) else { return false };
         cx.table.take_share(conn, SharedPool::RendezvousReads, 1);
+        cx.table[conn].credits_mut().take_rendezvous_slot();
         self.queue_internal(cx, conn, slot);
         true
     }
@@ -269,8 +270,11 @@ impl Sender<'_> {
         self.ops[slot].outcome
     }
 
-    /// Gives back the slot of an operation that is out of its queue.
-    pub(crate) fn release_op(&mut self, slot: OpSlot) {
+    /// Gives back the slot of a rendezvous read, or of the end of a long message, that is out of its
+    /// queue.
+    pub(crate) fn release_rendezvous(&mut self, cx: &mut Ctx<'_>, conn: ConnSlot, slot: OpSlot) {
+        cx.table.give_share_back(conn, SharedPool::RendezvousReads, 1);
+        cx.table[conn].credits_mut().rendezvous_slot_given_back();
         self.ops.release(slot);
     }
 
