@@ -223,6 +223,51 @@ fn a_claim_of_a_message_that_never_comes_ends_in_error() {
     }
 }
 
+/// More than the time in which a slot is in quarantine.
+const QUARANTINE_NANOS: u64 = 200_000_000;
+
+/// A peer identifier comes again after 256 tenants of its slot.
+#[test]
+fn messages_of_a_removed_peer_are_not_those_of_a_later_one() {
+    let config = Config { peers: 1, connections: 1, ..small() };
+    for claimed in [false, true] {
+        let mut world = World::new(2, 20, &config, Faults::NONE);
+        send(&mut world, 3, 100);
+        world.run(SECOND);
+        if claimed {
+            post_peek(&mut world, tagged(7), Peek::Claim);
+        }
+        let sender = world.peer(1, 0);
+        let mut peer = sender;
+        for tenant in 1..=256 {
+            let engine = &mut world.nodes[1].engine;
+            engine.remove_peer(peer).unwrap();
+            world.drive(1, Budget::POST);
+            world.now += QUARANTINE_NANOS;
+            let now = world.time();
+            let engine = &mut world.nodes[1].engine;
+            engine.advance(now);
+            peer = engine.insert_peer(address(5)).unwrap();
+            assert_eq!(peer == sender, tenant == 256);
+        }
+        if claimed {
+            assert_eq!(claim(&mut world, 7, 100).0.peer, PeerId::NONE);
+            continue;
+        }
+        let from = |r: &mut RecvRequest| *r = RecvRequest { from: Some(peer), ..tagged(7) };
+        world.recv_with(1, 100, from).unwrap();
+        assert_eq!(world.nodes[1].engine.stored_messages(), 1, "it is nobody's");
+        world.nodes[1].engine.cancel_all();
+        world.drive(1, Budget::POST);
+        world.completions(1);
+        world.recv_with(1, 100, |r| *r = RecvRequest { len: 100, ..tagged(8) }).unwrap();
+        world.drive(1, Budget::POST);
+        let got = only(world.completions(1));
+        assert_eq!((got.outcome, got.peer), (Ok(()), PeerId::NONE));
+        world.audit();
+    }
+}
+
 /// The slices of a multi-receive buffer: offset and bytes.
 fn parts(world: &mut World, node: usize) -> Vec<(usize, Vec<u8>)> {
     std::mem::take(&mut world.nodes[node].parts).into_iter().map(|(_, part)| part).collect()

@@ -314,16 +314,15 @@ impl Engine<'_> {
     }
 
     /// Removes a peer, and notifies it. Operations under way end with [`crate::OpError::Closed`];
-    /// messages of it that are stored can be received until others need their storage. Should it
-    /// speak again it is a new peer.
+    /// messages of it that are stored can be received, without a source, until others need their
+    /// storage. Should it speak again it is a new peer.
     ///
     /// # Errors
     /// [`Unknown`] when there is no such peer.
     pub fn remove_peer(&mut self, peer: PeerId) -> Result<(), Unknown> {
         let slot = self.end_peer(peer)?;
         self.cx.table.forget(slot, self.cx.timers.tick());
-        // Nobody names their sender any more.
-        self.matcher.end_stored(&self.cx, peer);
+        self.matcher.disown_stored(&self.cx, peer);
         Ok(())
     }
 

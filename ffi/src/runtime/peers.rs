@@ -352,8 +352,8 @@ impl PeerMap {
     }
 
     /// Names the peer at an index of the vector, `found` in the engine's table. A peer with an
-    /// address that was removed and inserted again is left alone, and unnamed: receives may name it.
-    /// That ends when the application addresses an operation to the index.
+    /// address that was removed and inserted again is left alone, and unnamed, because receives may
+    /// name it. That ends when the application addresses an operation to the index.
     fn name(
         &mut self,
         engine: &mut Engine<'_>,

@@ -36,6 +36,31 @@ impl Matcher<'_> {
         self.ended.restart(self.unexpected.slots().capacity(), 0);
     }
 
+    /// Ends the stored messages of a peer that was removed. They are those of an unknown peer from
+    /// now on, and the claimed ones too: another peer may have the identifier later. A connected
+    /// endpoint [discards](Self::discard_finished) its own. Bound: these messages.
+    pub(crate) fn disown_stored(&mut self, cx: &Ctx<'_>, peer: PeerId) {
+        if cx.config.named_peers_only {
+            return self.end_stored(cx, peer);
+        }
+        loop {
+            let slot = self.stored.first_of(&mut self.unexpected, peer);
+            if slot.is_none() {
+                break;
+            }
+            self.stored.disown(&mut self.unexpected, slot);
+            self.end_stored_message(cx, slot);
+        }
+        let mut slot = self.claimed.head();
+        while slot.is_some() {
+            let message = self.unexpected.message(slot);
+            if message.peer == peer {
+                message.peer = PeerId::NONE;
+            }
+            slot = List::next(&mut self.unexpected, slot);
+        }
+    }
+
     /// Ends the receives of long messages of a peer, among the first ones that wait for their turn.
     pub(super) fn abort_queued_rendezvous(
         &mut self,

@@ -212,6 +212,11 @@ impl StoredQueue<'_> {
         of_peer(pool, peer, slot)
     }
 
+    /// A message that [`Self::first_of`] has found is one of an unknown peer from now on.
+    pub(super) fn disown(&mut self, pool: &mut UnexpectedPool<'_>, slot: StoredSlot) {
+        self.views.disown(pool, slot);
+    }
+
     /// The next message of the peer of message `slot`. Bound: its chain.
     pub(super) fn next_of(pool: &mut UnexpectedPool<'_>, slot: StoredSlot) -> StoredSlot {
         let peer = pool.message(slot).peer;

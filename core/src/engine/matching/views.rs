@@ -195,6 +195,26 @@ impl<'s> Views<'s> {
         self.leave_unsorted(pool, slot);
     }
 
+    /// A message is one of an unknown peer from now on. No receive names that, so the place among
+    /// others of its bins does not matter in the views that compare the source.
+    pub(super) fn disown(&mut self, pool: &mut UnexpectedPool<'_>, slot: StoredSlot) {
+        let (peer, tag) = key_of(pool, slot);
+        pool.message(slot).peer = PeerId::NONE;
+        let is_made = pool.message(slot).chains.made == self.made;
+        let unsorted = self.unsorted.filter(|unsorted| is_made && unsorted.next != slot);
+        for view in 0..VIEWS {
+            let sorting = unsorted.filter(|unsorted| unsorted.view == view);
+            let kind = self.kinds[view].or_else(|| sorting.map(|unsorted| unsorted.kind));
+            let kind = kind.filter(|kind| kind.directed);
+            if let Some(chain) = self.chain(view, kind, (peer, tag)) {
+                chain.remove(&mut InView(pool, view), slot);
+            }
+            if let Some(chain) = self.chain(view, kind, (PeerId::NONE, tag)) {
+                chain.push_back(&mut InView(pool, view), slot);
+            }
+        }
+    }
+
     /// The first message in the bin of a view for this source and tag.
     pub(super) fn first_in(&mut self, view: usize, peer: PeerId, tag: u64) -> StoredSlot {
         let Some(kind) = self.kinds[view] else { return StoredSlot::NONE };

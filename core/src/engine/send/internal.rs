@@ -270,8 +270,8 @@ impl Sender<'_> {
         self.ops[slot].outcome
     }
 
-    /// Gives back the slot of a rendezvous read, or of the end of a long message, that is out of its
-    /// queue.
+    /// Gives back the slot of a rendezvous read, or of the end of a long message, which is out of
+    /// its queue.
     pub(crate) fn release_rendezvous(&mut self, cx: &mut Ctx<'_>, conn: ConnSlot, slot: OpSlot) {
         cx.table.give_share_back(conn, SharedPool::RendezvousReads, 1);
         cx.table[conn].credits_mut().rendezvous_slot_given_back();

@@ -44,6 +44,10 @@ enum Step {
     Walk {
         from: u32,
     },
+    /// A peer is removed.
+    Disown {
+        from: u32,
+    },
 }
 
 /// Masks of more kinds than there are views, with and without a source.
@@ -67,6 +71,7 @@ fn step() -> impl Strategy<Value = Step> {
             .prop_map(|(directed, ignore)| Step::View { directed, ignore }),
         3 => (0u32..2, 0u32..20).prop_map(|(from, msn)| Step::OutOfOrder { from, msn }),
         1 => (0u32..3).prop_map(|from| Step::Walk { from }),
+        1 => (0u32..3).prop_map(|from| Step::Disown { from }),
     ]
 }
 
@@ -208,6 +213,18 @@ proptest! {
                     expected.sort();
                     found.sort();
                     prop_assert_eq!(found, expected);
+                }
+                Step::Disown { from } => {
+                    let mut count = 0;
+                    let mut slot = queue.first_of(&mut pool, peer(from));
+                    while slot.is_some() {
+                        queue.disown(&mut pool, slot);
+                        prop_assert_eq!(pool.message(slot).peer, PeerId::NONE);
+                        count += 1;
+                        slot = queue.first_of(&mut pool, peer(from));
+                    }
+                    prop_assert!(count <= model.len());
+                    prop_assert!(model.iter().all(|&slot| pool.message(slot).peer != peer(from)));
                 }
             }
         }
