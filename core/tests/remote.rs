@@ -153,6 +153,28 @@ fn a_counted_read_needs_the_region_no_more() {
     }
 }
 
+/// A read whose region is taken back on the way ends in error, and one that has left counts.
+#[test]
+fn a_read_counts_if_all_its_bytes_left_before_the_region_was_taken_back() {
+    for (len, fails) in [(2 << 20, true), (20_000, false), (8, false)] {
+        let mut world = World::new(2, 5, &small(), Faults::NONE);
+        let remote = world.region(1, 0, len, Access::READ);
+        let region = world.region_id(1, remote.key);
+        world.read(0, 1, 7, remote, len);
+        let placed = if fails { 10_000 } else { len as u64 };
+        let read = |w: &World| w.nodes[0].engine.stats().bytes_placed >= placed;
+        assert!(world.run_until(SECOND, read));
+        assert_eq!(world.nodes[0].completions.is_empty(), fails);
+        let counted = |w: &World| w.nodes[1].engine.op_counters().target.reads;
+        assert_eq!(counted(&world), 0, "no acknowledgment has come");
+        world.nodes[1].engine.deregister_region(region).unwrap();
+        world.run(SECOND);
+        let outcome = if fails { Err(OpError::Key) } else { Ok(()) };
+        assert_eq!(world.completions(0)[0].outcome, outcome);
+        assert_eq!(counted(&world), u64::from(!fails));
+    }
+}
+
 #[test]
 fn a_read_returns_the_bytes_of_the_region() {
     for (seed, len) in (0..40).zip([0usize, 1, 1408, 1409, 64_000].iter().cycle()) {

@@ -312,6 +312,12 @@ impl<T, I: SlotIndex, const N: usize> Slab<'_, T, I, N> {
             .map(|(number, _)| I::from_number(number))
     }
 
+    /// The slots of a class, used or not.
+    pub(crate) fn slots_in(&self, class: usize) -> impl Iterator<Item = I> + use<T, I, N> {
+        let Class { start, end, .. } = self.classes[class];
+        (start..end).map(I::from_number)
+    }
+
     /// The number of used slots of a class.
     pub(crate) fn used_in(&self, class: usize) -> u32 {
         self.classes[class].used

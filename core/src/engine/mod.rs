@@ -343,7 +343,9 @@ impl Engine<'_> {
     /// # Errors
     /// [`Unknown`] when there is no such region.
     pub fn deregister_region(&mut self, region: RegionId) -> Result<(), Unknown> {
-        if self.target.deregister(region) { Ok(()) } else { Err(Unknown) }
+        let was_known = self.target.deregister(region);
+        self.sender.fail_reads_of(region);
+        if was_known { Ok(()) } else { Err(Unknown) }
     }
 
     /// The accesses of peers to a region; `None` when there is no such region.

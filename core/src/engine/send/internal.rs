@@ -106,6 +106,28 @@ impl Sender<'_> {
         }
     }
 
+    /// A region was taken back. Reads of it that are not sent in full end in error, and do not
+    /// count. Bound: the slots for responses.
+    pub(crate) fn fail_reads_of(&mut self, region: RegionId) {
+        let mut left = self.ops.used_in(RESPONSES);
+        for slot in self.ops.slots_in(RESPONSES) {
+            if left == 0 {
+                break;
+            }
+            if !self.ops.is_used(slot) {
+                continue;
+            }
+            left -= 1;
+            let op = &mut self.ops[slot];
+            if let TxKind::Response { data: ResponseData::Region(of, _, counts), .. } = &mut op.kind
+                && *of == region
+                && !op.all_sent
+            {
+                *counts = false;
+            }
+        }
+    }
+
     /// The region of a read that has ended and was not counted.
     #[inline(always)]
     pub(crate) fn take_ended_read(&mut self) -> Option<RegionId> {
