@@ -22,7 +22,7 @@
 //! | class | methods | file |
 //! |---|---|---|
 //! | A. construct, query | `new`, `poll_at`, `stats`, `has_*`, `wants_transmit` | `mod.rs` |
-//! | B. control | `insert_peer`, `take_newcomer`, `retire_peer`, `remove_peer`, `find`, `peer_address`, `peer_name`, `register_region`, `deregister_region`, `close` | `mod.rs` |
+//! | B. control | `insert_peer`, `take_newcomer`, `remove_peer`, `find`, `peer_address`, `peer_name`, `register_region`, `deregister_region`, `close` | `mod.rs` |
 //! | connected endpoints | `insert_connected`, `open_connection`, `connect`, `end_connected`, `poll_link`, `link`, `cancel_on`, `cancel_from` | `operations.rs` |
 //! | C. post | `post_send`, `post_matched_send`, `post_datagram`, `post_write`, `post_read`, `post_atomic`, `post_recv`, `cancel`; `post_multi_recv`, `resume_matching`; `peek`, `post_claimed`, `discard_claimed`; `post_shared`, `stored_len`, `post_cancelled` | `operations.rs` |
 //! | D. packets in | `arrivals`, `Arrivals::ingest`, `ingest`, `ingest_datagram` | `receive/ingest.rs` |
@@ -87,7 +87,6 @@ use crate::engine::send::transmit::NextPacket;
 use crate::engine::timers::{ProposedLeast, Timers};
 use crate::peer::in_flight::InFlight;
 use crate::peer::port_requests::PortRequests;
-use crate::peer::slots::PeerSlot;
 use crate::peer::window::BitsPool;
 use crate::peer::{Silence, Standing};
 use crate::wire::{PACKET_LEN_MIN, PIECED_LEN_MAX};
@@ -300,17 +299,6 @@ impl Engine<'_> {
     /// host did not permit it at first.
     pub fn take_newcomer(&mut self) -> Option<PeerAddress> {
         self.cx.table.take_newcomer()
-    }
-
-    /// The application names a peer no more. The peer keeps its slot until it is removed, and may
-    /// be inserted again. It counts among the unnamed ones of its host, and its stored messages of
-    /// ended connections can be received until others need their storage.
-    pub fn retire_peer(&mut self, peer: PeerId) {
-        let Self { cx, matcher, .. } = self;
-        if cx.table.is_named(peer) {
-            cx.table.set_standing(PeerSlot::of(peer), Standing::Retired);
-            matcher.end_stored(cx, peer);
-        }
     }
 
     /// Removes a peer, and notifies it. Operations under way end with [`crate::OpError::Closed`];

@@ -75,15 +75,6 @@ pub(crate) enum Standing {
     Proven,
     /// The application has named it: it stays in the table until the application removes it.
     Named,
-    /// The application names it no more: it stays as long, with the shares of an unnamed peer.
-    Retired,
-}
-
-impl Standing {
-    /// Whether the peer keeps its slot until the application removes it.
-    pub(crate) const fn keeps_slot(self) -> bool {
-        matches!(self, Self::Named | Self::Retired)
-    }
 }
 
 /// A peer in the table. Sequence numbers here are valid while no [`Connection`] part exists.
@@ -351,7 +342,7 @@ impl Peer {
 
     /// Whether the peer spoke first, and nothing is under way with it.
     pub(crate) fn is_resting(&self) -> bool {
-        self.connection.is_none() && !self.standing.keeps_slot()
+        self.connection.is_none() && self.standing != Standing::Named
     }
 
     /// Whether the peer spoke first and has no connection. An unanswered hello of an unproven peer

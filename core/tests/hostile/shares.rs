@@ -78,32 +78,6 @@ fn messages_of_a_named_peer_are_not_evicted() {
     }
 }
 
-/// Messages of the connection that ends before or after their sender is named no more, and whether
-/// it is named again in time.
-#[test]
-fn messages_of_a_peer_that_is_named_no_more_are_evicted_unless_it_is_named_again() {
-    for (ended_before, named_again) in [(true, false), (false, false), (true, true)] {
-        let mut puppet = two_places();
-        let named = puppet.engine().insert_peer(address(PUPPET)).unwrap();
-        store(&mut puppet, 0, 2);
-        if ended_before {
-            come_back(&mut puppet, 2);
-        }
-        puppet.engine().retire_peer(named);
-        assert_eq!(puppet.engine().find(&address(PUPPET)), Some(named), "it keeps its slot");
-        if !ended_before {
-            come_back(&mut puppet, 2);
-        }
-        if named_again {
-            assert_eq!(puppet.engine().insert_peer(address(PUPPET)), Ok(named));
-        }
-        store(&mut puppet, 0, 1);
-        let stats = *puppet.engine().stats();
-        let expected = if named_again { (0, 1) } else { (1, 0) };
-        assert_eq!((stats.messages_put_out, stats.receiver_not_ready), expected, "{ended_before}");
-    }
-}
-
 #[test]
 fn messages_of_a_removed_peer_are_evicted_when_the_storage_is_full() {
     let config = Config { unexpected: [2, 0, 0, 0], ..small() };

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use ofi_xdp_core::Instant;
 
-use super::contention::{Contention, CoreCheck};
+use super::contention::Contention;
 use super::takeover::{Driver, Takeover};
 use crate::runtime::Runtime;
 use crate::runtime::statistics::Statistics;
@@ -50,7 +50,6 @@ struct Monitored {
     refused: bool,
     /// Packets at the last observation.
     packets: u64,
-    core_check: CoreCheck,
     /// The statistics page, if one could be made, and the time of the next write.
     statistics: Option<Statistics>,
     publish_at: Option<Instant>,
@@ -94,7 +93,6 @@ impl Endpoints {
             watched: false,
             refused: false,
             packets: 0,
-            core_check: CoreCheck::new(),
             statistics: Statistics::open(endpoint, time),
             publish_at: Some(time),
         };
@@ -186,7 +184,7 @@ impl Monitored {
 
     fn turn(&mut self, time: Instant, woken: bool, wait: &Wait) {
         let before = self.takeover.driver();
-        let Some(mut seen) = self.endpoint.observe(time, before != Driver::Application) else {
+        let Some(seen) = self.endpoint.observe(time, before != Driver::Application) else {
             let driver = self.takeover.observe_later(time, self.endpoint.is_polled());
             self.next = self.takeover.next(time, false);
             if before != driver && driver == Driver::Application {
@@ -198,8 +196,6 @@ impl Monitored {
             self.publish_at = self.publish_at.or(Some(time));
         }
         let contended = self.contention.observe(seen.polls.thread, time);
-        seen.lacks_core =
-            !contended && seen.may_lack_core(time) && self.core_check.lacks_core(&seen.polls);
         let driver = self.takeover.update(time, &seen, contended);
         self.next = self.takeover.next(time, seen.sleeps);
         if driver != Driver::Application {

@@ -15,8 +15,7 @@
 //! address was inserted, the next progress call names it ([`PeerMap::name_known`]).
 //!
 //! An address that is removed from the vector is forgotten here. The engine keeps the peer and its
-//! connection until it needs the room, so operations in flight end in order. It counts the peer as
-//! an unnamed one. An address that is
+//! connection until it needs the room, so operations in flight end in order. An address that is
 //! inserted again starts a new connection, as it may belong to a new process. It finds its old peer
 //! while operations are in flight there, or if data have come from there since the removal.
 //!
@@ -111,15 +110,15 @@ impl PeerMap {
 
     /// Forgets addresses that were removed from the vector. Called first under each lock.
     #[inline]
-    pub(crate) fn sync(&mut self, engine: &mut Engine<'_>, av: &AddressTable) {
+    pub(crate) fn sync(&mut self, engine: &Engine<'_>, av: &AddressTable) {
         if av.removals() != self.removals {
             self.sweep(engine, av);
         }
     }
 
     #[cold]
-    fn sweep(&mut self, engine: &mut Engine<'_>, av: &AddressTable) {
-        let Self { known, contexts, sources, groups, retired, .. } = self;
+    fn sweep(&mut self, engine: &Engine<'_>, av: &AddressTable) {
+        let Self { known, contexts, sources, retired, .. } = self;
         self.removals = av.removals();
         for source in sources.iter_mut() {
             source.peer = PeerId::NONE;
@@ -128,9 +127,6 @@ impl PeerMap {
             retired.add(peer, engine.arrivals_from(peer));
             if let Some(source) = sources.get_mut(peer.slot() as usize) {
                 source.names = source.names.saturating_sub(1);
-                if source.names == 0 && !groups.has(peer) {
-                    engine.retire_peer(peer);
-                }
             }
         };
         for (index, known) in known.iter_mut().enumerate() {
@@ -352,8 +348,8 @@ impl PeerMap {
     }
 
     /// Names the peer at an index of the vector, `found` in the engine's table. A peer with an
-    /// address that was removed and inserted again is left alone, and unnamed, because receives may
-    /// name it. That ends when the application addresses an operation to the index.
+    /// address that was removed and inserted again has its name from before. It is left alone:
+    /// receives may name it, until the application addresses an operation to the index.
     fn name(
         &mut self,
         engine: &mut Engine<'_>,

@@ -30,8 +30,8 @@ pub(super) struct Reopening {
     udp_socket: UninheritedFd,
     /// Index of the interface of the lost half.
     lost: u32,
-    /// That interface was removed.
-    removed: bool,
+    /// That interface was removed, or was down and may have been removed since.
+    was_down: bool,
     /// Memberships there.
     memberships: Vec<GroupMembership>,
     announcement: Announcement,
@@ -59,7 +59,7 @@ impl Reopening {
             config: PortConfig { bind: local, ..config.clone() },
             udp_socket: UninheritedFd::duplicate(udp.socket())?,
             lost: routes.interface(),
-            removed: routes.was_removed(),
+            was_down: routes.was_down(),
             memberships: udp.memberships(),
             announcement,
             patience: PATIENCE,
@@ -85,6 +85,7 @@ impl Reopening {
         let unread = |error| format!("read the interfaces through netlink: {error}");
         let mut netlink = Netlink::open().map_err(unread)?;
         let interfaces = interfaces::list(&mut netlink).map_err(unread)?;
+        self.was_down |= !interfaces.iter().any(|one| one.index == self.lost && one.up);
         let interface =
             interfaces::choose_again(&self.config, self.lost, &interfaces, &mut netlink)
                 .map_err(|error| error.to_string())?;
@@ -105,7 +106,7 @@ impl Reopening {
         let (found, reasons) = open_best(&self.config, interface.as_ref(), (local, udp_socket));
         let (Some(xdp), Some(interface)) = (found, interface) else { return Err(reasons) };
         log::debug!("{local}: AF_XDP again: {reasons}");
-        if self.removed || interface.index != self.lost {
+        if self.was_down || interface.index != self.lost {
             self.memberships.iter().for_each(|one| one.renew(self.lost, interface.index));
         }
         Ok(Reopened { xdp, interface })

@@ -442,11 +442,10 @@ impl ConnectionTable<'_> {
         self.peer_slot(id).is_some_and(|slot| self.peers[slot].standing() == Standing::Named)
     }
 
-    /// Changes the right of a peer to its slot. The application alone changes that of one that it
-    /// has named.
+    /// Changes the right of a peer to its slot; a named peer stays named.
     pub(super) fn set_standing(&mut self, peer: PeerSlot, standing: Standing) {
         let before = self.peers[peer].standing();
-        if !before.keeps_slot() || standing.keeps_slot() {
+        if before != Standing::Named {
             self.unproven -= u32::from(before == Standing::Unproven);
             self.unproven += u32::from(standing == Standing::Unproven);
             self.peers[peer].set_standing(standing);

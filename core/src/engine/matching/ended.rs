@@ -22,7 +22,7 @@ use crate::{OpError, PeerId};
 const ENDED_PER_CALL: u32 = 64;
 
 impl Matcher<'_> {
-    /// Ends the first stored messages of a peer that are of ended connections.
+    /// Ends the first stored messages of a peer, which has no connection.
     pub(crate) fn end_stored(&mut self, cx: &Ctx<'_>, peer: PeerId) {
         let mut slot = self.stored.first_of(&mut self.unexpected, peer);
         for _ in 0..ENDED_PER_CALL {
@@ -43,13 +43,13 @@ impl Matcher<'_> {
         if cx.config.named_peers_only {
             return self.end_stored(cx, peer);
         }
-        loop {
-            let slot = self.stored.first_of(&mut self.unexpected, peer);
-            if slot.is_none() {
-                break;
-            }
+        let mut slot = self.stored.first_of(&mut self.unexpected, peer);
+        while slot.is_some() {
+            // Before it moves: the queue is walked once.
+            let next = StoredQueue::next_of(&mut self.unexpected, slot);
             self.stored.disown(&mut self.unexpected, slot);
             self.end_stored_message(cx, slot);
+            slot = next;
         }
         let mut slot = self.claimed.head();
         while slot.is_some() {
@@ -90,7 +90,10 @@ impl Matcher<'_> {
             self.ended.next = StoredSlot::from_number(next);
             self.ended.slots -= 1;
             if self.unexpected.waits_for_receive(slot) {
-                self.end_stored_message(cx, slot);
+                let Unexpected { peer, epoch, .. } = *self.unexpected.message(slot);
+                if !peer.is_none() && cx.table.find_connected(peer, epoch).is_none() {
+                    self.end_stored_message(cx, slot);
+                }
             }
         }
         for _ in 0..ENDED_PER_CALL.min(self.ended.recvs) {
@@ -132,13 +135,10 @@ impl Matcher<'_> {
         }
     }
 
-    /// Ends a stored message that waits for a receive if its connection has ended: an announced one
-    /// is dropped, another one is an orphan if its sender is unnamed.
+    /// The connection of a stored message that waits for a receive has ended: an announced one is
+    /// dropped, another one is an orphan if its sender is unnamed.
     fn end_stored_message(&mut self, cx: &Ctx<'_>, slot: StoredSlot) {
-        let Unexpected { peer, epoch, handle, .. } = *self.unexpected.message(slot);
-        if cx.table.find_connected(peer, epoch).is_some() {
-            return;
-        }
+        let Unexpected { peer, handle, .. } = *self.unexpected.message(slot);
         if handle.is_some() {
             self.unqueue_stored(slot);
             self.unexpected.release(slot);

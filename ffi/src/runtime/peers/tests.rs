@@ -4,30 +4,22 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use ofi_xdp_core::{
-    AtomicAccess, ChecksumCoverage, Common, Config, Context, Datagram, EngineBox, Gather, Identity,
-    Instant, Memory, OpId, Placement, PortLimits, RecvId, SendRequest, UnexpectedId, WantedPort,
-};
+use ofi_xdp_core::{ChecksumCoverage, Config, Identity, Instant, PortLimits};
 
 use super::*;
+use ofi_xdp_core::EngineBox;
 
 const PEERS: u32 = 8;
 
 fn engine() -> EngineBox {
-    engine_with(1)
-}
-
-/// An engine that stores two messages, with a key.
-fn engine_with(key: u128) -> EngineBox {
-    let unexpected = [2, 0, 0, 0];
-    let config = Config { peers: PEERS, unexpected, ..Config::new(ofi_xdp_checksum::crc32c) };
+    let config = Config { peers: PEERS, ..Config::new(ofi_xdp_checksum::crc32c) };
     let limits = PortLimits {
         payload_max: 1472,
         receive_max: 1472,
         port_packets: 64,
         coverage: ChecksumCoverage::Whole,
     };
-    EngineBox::new(&config, Identity { key }, limits).unwrap()
+    EngineBox::new(&config, Identity { key: 1 }, limits).unwrap()
 }
 
 fn address(port: u16) -> SocketAddr {
@@ -58,79 +50,6 @@ fn with_shared_map(
         }
         test(&av, &others, &mut map, engine);
     });
-}
-
-/// Memory without contents.
-struct Nothing;
-
-impl Memory for Nothing {
-    type Buffer = ();
-
-    fn attach_op(&mut self, _: OpId, (): ()) {}
-    fn attach_recv(&mut self, _: RecvId, (): ()) {}
-    fn attach_slice(&mut self, _: RecvId, _: RecvId, _: u64) {}
-    fn gather(&mut self, _: Gather, _: &mut [u8]) {}
-    fn place(&mut self, _: Placement, _: &[u8]) {}
-    fn deliver(&mut self, _: UnexpectedId, _: RecvId, _: u64) {}
-    fn atomic(&mut self, _: AtomicAccess<'_>) {}
-}
-
-/// Passes the packets of the engine at `port` to another one.
-fn pass(from: &mut Engine<'_>, port: u16, to: &mut Engine<'_>) {
-    let (now, mut packet) = (Instant::ZERO, [0; 1472]);
-    from.uncork();
-    while let Some(sent) = from.burst(now).transmit(&mut packet, &mut Nothing) {
-        let datagram = Datagram {
-            from: address(port).into(),
-            bytes: packet.get(..sent.len).unwrap(),
-            congestion_experienced: false,
-            wanted: WantedPort::KEEP,
-            to_group: false,
-            coverage: ChecksumCoverage::Whole,
-        };
-        to.arrivals(now).ingest(&datagram, &mut Nothing);
-    }
-}
-
-/// The port of the server.
-const SERVER: u16 = 1000;
-
-/// A client at `port` sends `count` messages to the server, and `ends`.
-fn send(server: &mut Engine<'_>, port: u16, count: u32, ends: bool) {
-    engine_with(port.into()).with_mut(|client| {
-        let peer = client.insert_peer(address(SERVER).into()).unwrap();
-        let common = Common { peer, context: Context(1), signal: true, more: false, fence: false };
-        let request = SendRequest { common, len: 1, tag: None, data: None };
-        for _ in 0..count {
-            client.post_send(Instant::ZERO, request, (), &mut Nothing).unwrap();
-        }
-        for _ in 0..4 {
-            pass(client, port, server);
-            pass(server, SERVER, client);
-        }
-        if ends {
-            client.close(Instant::ZERO);
-            pass(client, port, server);
-        }
-    });
-}
-
-#[test]
-fn messages_of_an_address_that_left_the_vector_make_room_for_others() {
-    for leaves in [true, false] {
-        with_map(|av, map, engine| {
-            let index = av.insert(address(1)).unwrap();
-            map.peer(engine, av, index).unwrap();
-            send(engine, 1, 2, true);
-            assert_eq!((engine.connections(), engine.stats().messages_unexpected), (0, 2));
-            if leaves {
-                av.remove(index).unwrap();
-                map.sync(engine, av);
-            }
-            send(engine, 2, 1, false);
-            assert_eq!(engine.stats().messages_put_out, u64::from(leaves));
-        });
-    }
 }
 
 #[test]
