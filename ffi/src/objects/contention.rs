@@ -1,17 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Whether the application's threads compete with others for cores.
 //!
-//! In: how long the polling thread has waited for a core, by the kernel's account. Out: whether it
-//! waits for a good part of the time. Waits for the progress thread itself do not count. Caller:
-//! the progress thread, at its turns. Bound: one sample each [`SAMPLE_INTERVAL`].
+//! In: how long the polling thread has waited for a core, by the kernel's account, and whether it
+//! does so now. Out: whether it waits for a good part of the time, which leaves out waits for the
+//! progress thread itself; whether a pause is such a wait. Caller: the progress thread, at its
+//! turns. Bound: one sample each [`SAMPLE_INTERVAL`]; a look at a pause, and none at the next
+//! [`SKIPPED_MAX`] where pauses are true ones.
 //!
 //! A polling thread without a core looks like one that pauses. A progress thread that takes over
-//! then is one more thread without a core, and each packet costs another switch.
+//! then is one more thread without a core, and each packet costs another switch. Where all cores
+//! are taken by polling threads, the progress threads of two peers keep each other's application
+//! off its core, for as long as they exchange packets.
 
 use std::time::Duration;
 
 use ofi_xdp_core::Instant;
 
+use crate::runtime::app_polls::AppPolls;
 use crate::sys::clock::thread_cpu_time;
 use crate::sys::process;
 
@@ -75,9 +80,70 @@ impl Contention {
     }
 }
 
+/// Most pauses without a look.
+const SKIPPED_MAX: u32 = 64;
+
+/// Which pauses of the application are looked at. A look at a thread that sleeps takes ten
+/// microseconds. An application that pauses all the time is looked at less and less.
+#[derive(Debug)]
+pub(super) struct CoreCheck {
+    /// The first pause that is looked at.
+    from: u32,
+    /// Pauses from the last look to that one.
+    step: u32,
+}
+
+impl CoreCheck {
+    /// Looks at the first pause.
+    pub(super) const fn new() -> Self {
+        Self { from: 0, step: 0 }
+    }
+
+    /// Whether the application pauses for want of a core, as far as it is looked at.
+    pub(super) fn lacks_core(&mut self, polls: &AppPolls) -> bool {
+        if !self.is_due(polls.pauses) {
+            return false;
+        }
+        let lacks = process::lacks_core(polls.thread);
+        self.record(polls.pauses, lacks);
+        lacks
+    }
+
+    /// Whether the pause after so many others is looked at.
+    const fn is_due(&self, pauses: u32) -> bool {
+        pauses.wrapping_sub(self.from) <= u32::MAX / 2
+    }
+
+    fn record(&mut self, pauses: u32, lacks: bool) {
+        self.step = if lacks { 0 } else { (2 * self.step).clamp(1, SKIPPED_MAX) };
+        self.from = pauses.wrapping_add(self.step);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn pauses_are_looked_at_less_and_less_while_no_core_is_lacking() {
+        let mut check = CoreCheck::new();
+        let mut pauses = u32::MAX - 20;
+        check.record(pauses, true);
+        for skipped in [0, 1, 3, 7, 15, 31, 63, 63] {
+            assert!(check.is_due(pauses));
+            check.record(pauses, false);
+            assert!(!check.is_due(pauses), "once");
+            for _ in 0..skipped {
+                pauses = pauses.wrapping_add(1);
+                assert!(!check.is_due(pauses));
+            }
+            pauses = pauses.wrapping_add(1);
+        }
+        check.record(pauses, true);
+        assert!(check.is_due(pauses) && check.is_due(pauses.wrapping_add(1)));
+        check.record(pauses, false);
+        assert!(check.is_due(pauses.wrapping_add(1)));
+    }
 
     const START: Instant = Instant::from_nanos(1_000_000_000);
     const STEP: Duration = Duration::from_millis(4);

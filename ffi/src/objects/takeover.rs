@@ -16,7 +16,8 @@
 //! Each next interval is twice as long, up to [`CHECK_MAX`]. So a pause is found no later than
 //! after the time for which the application polled before it. The application *drives* while its
 //! polls are less than [`APP_IDLE_LIMIT`] apart, or while a thread of it sleeps in a wait call.
-//! Where its threads compete for cores (`contention`), the limit is [`CONTENDED_IDLE_LIMIT`].
+//! Where its threads compete for cores (`contention`), or the polling thread has none at the
+//! moment, the limit is [`CONTENDED_IDLE_LIMIT`].
 //!
 //! *Taken over*, packets wake the thread, and no timer of this module runs. The application's own
 //! polls still move packets. So an application that polls now and then stays taken over, and one
@@ -131,7 +132,7 @@ impl Takeover {
             true
         } else if seen.announced {
             !seen.overdue && idle < ANNOUNCED_IDLE_MAX
-        } else if contended {
+        } else if contended || seen.lacks_core {
             idle < CONTENDED_IDLE_LIMIT
         } else {
             idle < APP_IDLE_LIMIT && (!paused || seen.is_polling(now))
@@ -174,7 +175,7 @@ impl Takeover {
 
     fn hand_back(&mut self, now: Instant, seen: &Observation, contended: bool) {
         let waits = seen.sleeps || (seen.announced && !seen.overdue);
-        let polls = if contended {
+        let polls = if contended || seen.lacks_core {
             now.since(seen.polls.last) < CONTENDED_IDLE_LIMIT
         } else {
             seen.is_polling(now)
@@ -219,6 +220,7 @@ mod tests {
             announced: false,
             overdue: false,
             suspended: false,
+            lacks_core: false,
             packets,
         }
     }
@@ -253,6 +255,21 @@ mod tests {
             let mut takeover = Takeover::new(START);
             let now = START.after(CHECK_MIN);
             assert_eq!(takeover.update(now, &poll(now, 1), false), driver, "{name}");
+        }
+    }
+
+    #[test]
+    fn an_application_that_lacks_a_core_drives_for_a_while() {
+        let lacking = |ago_us, now, packets| Observation {
+            lacks_core: true,
+            ..polled(ago_us, 1, 1)(now, packets)
+        };
+        for (ago_us, driver) in [(51, Driver::Application), (5000, Driver::Thread)] {
+            let mut takeover = Takeover::new(START);
+            assert_eq!(takeover.update(START, &lacking(ago_us, START, 1), false), driver);
+            takeover.update(START, &polled(50, 1, 1)(START, 2), false);
+            assert_eq!(takeover.driver(), Driver::Thread);
+            assert_eq!(takeover.update(START, &lacking(ago_us, START, 3), false), driver);
         }
     }
 

@@ -19,7 +19,7 @@ use super::{Runtime, State};
 use crate::sys::abi;
 use crate::sys::clock::now;
 use crate::sys::errno::Error;
-use crate::sys::limits::ANNOUNCED_IDLE_LIMIT;
+use crate::sys::limits::{ANNOUNCED_IDLE_LIMIT, APP_IDLE_LIMIT, CONTENDED_IDLE_LIMIT};
 use crate::wait::waker::{Waker, sleep};
 
 /// A runtime as the progress thread finds it.
@@ -36,6 +36,8 @@ pub(crate) struct Observation {
     /// Packets do not wake the thread: the application posted, or slept in a wait call, since the
     /// thread drove.
     pub(crate) suspended: bool,
+    /// The polling thread of the application has lost its core, and waits for one.
+    pub(crate) lacks_core: bool,
     /// Packets both ways so far.
     pub(crate) packets: u64,
 }
@@ -44,6 +46,13 @@ impl Observation {
     /// Whether the application polls without pause at `now`.
     pub(crate) fn is_polling(&self, now: Instant) -> bool {
         self.polls.is_polling(now)
+    }
+
+    /// Whether the application may lack a core at `now`: it polled a moment ago, and does not
+    /// sleep in a wait call.
+    pub(crate) fn may_lack_core(&self, now: Instant) -> bool {
+        let idle = now.since(self.polls.last);
+        (APP_IDLE_LIMIT..CONTENDED_IDLE_LIMIT).contains(&idle) && !self.sleeps && !self.announced
     }
 }
 
@@ -108,7 +117,8 @@ impl Runtime {
         let late = announced && now.since(polls.last) >= ANNOUNCED_IDLE_LIMIT;
         let overdue = late && (state.due().is_some_and(|due| due <= now) || state.is_readable());
         let suspended = self.is_suspended();
-        Some(Observation { polls, sleeps, announced, overdue, suspended, packets })
+        let lacks_core = false;
+        Some(Observation { polls, sleeps, announced, overdue, suspended, lacks_core, packets })
     }
 
     /// Makes progress for the progress thread, which has taken the runtime over. `woken`: after a

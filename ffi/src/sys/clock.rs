@@ -10,11 +10,21 @@ use ofi_xdp_core::Instant;
 pub(crate) use ofi_xdp_datapath::now;
 
 /// The processor time of the calling thread. A system call.
-#[expect(clippy::disallowed_methods, reason = "the one place that reads the clock")]
 pub(crate) fn thread_cpu_time() -> Duration {
-    // The clock always exists; without it, the thread would have used no time.
-    let time = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).unwrap_or(TimeSpec::new(0, 0));
-    Duration::from(time)
+    cpu_time(ClockId::CLOCK_THREAD_CPUTIME_ID)
+}
+
+/// The processor time of `thread` of this process, up to now also if it runs; 0 if it has ended. A
+/// system call.
+pub(crate) fn cpu_time_of(thread: u32) -> Duration {
+    // The kernel's name of the clock: `make_thread_cpuclock`, `CPUCLOCK_SCHED`
+    // (include/linux/posix-timers_types.h).
+    cpu_time(ClockId::from_raw((!thread.cast_signed() << 3) | 6))
+}
+
+#[expect(clippy::disallowed_methods, reason = "the one place that reads the clock")]
+fn cpu_time(clock: ClockId) -> Duration {
+    Duration::from(clock_gettime(clock).unwrap_or(TimeSpec::new(0, 0)))
 }
 
 /// The earlier of two times; `None` is never.

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use crate::sys::abi::make_version;
+use crate::sys::clock::cpu_time_of;
 
 /// This provider's version; libfabric prefers the higher of two providers with one name.
 pub(crate) const VERSION: u32 = make_version(0, 1);
@@ -33,10 +34,31 @@ pub(crate) fn thread_id() -> u32 {
 /// counts when it ends. Three system calls.
 pub(crate) fn core_wait(thread: u32) -> Option<Duration> {
     let mut text = [0; 64];
-    let mut file = File::open(format!("/proc/self/task/{thread}/schedstat")).ok()?;
-    let len = file.read(&mut text).ok()?;
+    let len = read_of(thread, "schedstat", &mut text)?;
     let text = std::str::from_utf8(text.get(..len)?).ok()?;
     text.split(' ').nth(1)?.parse().ok().map(Duration::from_nanos)
+}
+
+/// Whether `thread` of this process is ready to run and has no core now: it neither computes nor
+/// sleeps. Five system calls, two for a thread that runs.
+pub(crate) fn lacks_core(thread: u32) -> bool {
+    // The processor time of a thread that runs grows.
+    cpu_time_of(thread) == cpu_time_of(thread) && is_ready(thread).unwrap_or(false)
+}
+
+/// Whether `thread` is ready to run, or runs (`proc_pid_stat(5)`, field 3).
+fn is_ready(thread: u32) -> Option<bool> {
+    let mut text = [0; 64];
+    let len = read_of(thread, "stat", &mut text)?;
+    let text = text.get(..len)?;
+    // The name of the thread may have parentheses.
+    let name_end = text.iter().rposition(|&byte| byte == b')')?;
+    Some(text.get(name_end + 2) == Some(&b'R'))
+}
+
+/// Reads the beginning of a file about `thread`.
+fn read_of(thread: u32, file: &str, into: &mut [u8]) -> Option<usize> {
+    File::open(format!("/proc/self/task/{thread}/{file}")).ok()?.read(into).ok()
 }
 
 /// Calls `in_child` in the child of each fork from now on. Called once, at load.
@@ -60,5 +82,54 @@ mod tests {
     fn the_wait_of_a_thread_for_a_core_is_known() {
         assert!(core_wait(thread_id()).is_some());
         assert_eq!(core_wait(0), None);
+    }
+
+    /// A thread that sleeps, one that runs, and one that is gone.
+    #[test]
+    fn a_thread_that_sleeps_or_runs_lacks_no_core() {
+        let own = thread_id();
+        let (send, receive) = std::sync::mpsc::channel();
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                // The other thread may not sleep yet.
+                while is_ready(own) == Some(true) {
+                    std::thread::yield_now();
+                }
+                assert!(!lacks_core(own));
+                let gone = std::thread::spawn(thread_id).join().unwrap();
+                assert_eq!((is_ready(gone), lacks_core(gone)), (None, false));
+                assert_eq!((is_ready(thread_id()), lacks_core(thread_id())), (Some(true), false));
+                send.send(()).unwrap();
+            });
+            receive.recv().unwrap();
+        });
+    }
+
+    /// Two threads that compute share a core. The one that does not run has no core.
+    #[test]
+    fn a_thread_that_waits_for_a_core_lacks_it() {
+        use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+        use nix::unistd::Pid;
+        use std::sync::atomic::AtomicBool;
+        let (stop, (send, receive)) = (AtomicBool::new(false), std::sync::mpsc::channel());
+        let allowed = sched_getaffinity(Pid::from_raw(0)).unwrap();
+        let core = (0..CpuSet::count()).find(|&core| allowed.is_set(core).unwrap()).unwrap();
+        let mut one = CpuSet::new();
+        one.set(core).unwrap();
+        std::thread::scope(|scope| {
+            let computes = scope.spawn(|| {
+                sched_setaffinity(Pid::from_raw(0), &one).unwrap();
+                send.send(thread_id()).unwrap();
+                while !stop.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            });
+            let thread = receive.recv().unwrap();
+            sched_setaffinity(Pid::from_raw(0), &one).unwrap();
+            let lacks = (0..1_000_000).any(|_| lacks_core(thread));
+            stop.store(true, Ordering::Relaxed);
+            computes.join().unwrap();
+            assert!(lacks);
+        });
     }
 }
