@@ -44,7 +44,7 @@ pub(crate) fn filter(mut page: Page) -> Page {
     page
 }
 
-/// The window next to `packets` that the engine can have: it counts 65,536ths in 32 bits.
+/// The window next to `packets` that the engine can have: a number of 32 bits, in parts of 65,536.
 fn window(packets: f64) -> f64 {
     f64::from((packets * 65_536.0) as u32) / 65_536.0
 }
