@@ -17,6 +17,7 @@ use std::time::Duration;
 use ofi_xdp_core::Instant;
 
 use crate::runtime::app_polls::AppPolls;
+use crate::runtime::progress::Observation;
 use crate::sys::clock::thread_cpu_time;
 use crate::sys::process;
 
@@ -33,6 +34,20 @@ const _: () = assert!(
 );
 /// How long a contended sample counts.
 const MEMORY: Duration = Duration::from_millis(100);
+/// How long an application that has polled without pause may lack a core. Others pause: those that
+/// sleep between polls, or compute.
+const POLLING_MEMORY: Duration = Duration::from_millis(100);
+
+/// Whether the application's polling thread has a core when it is ready to run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum CoreShare {
+    /// As far as it is known.
+    Free,
+    /// It has polled without pause, and waits for a core now.
+    Lacking,
+    /// It has waited for a core for a good part of the time.
+    Contended,
+}
 
 /// The kernel's account of a thread at one time.
 #[derive(Clone, Copy, Debug)]
@@ -51,6 +66,9 @@ struct Sample {
 pub(super) struct Contention {
     last: Sample,
     until: Instant,
+    core_check: CoreCheck,
+    /// The last observation of an application that polled without pause.
+    polled_at: Instant,
 }
 
 impl Contention {
@@ -58,16 +76,28 @@ impl Contention {
     pub(super) const fn new() -> Self {
         let zero = Duration::ZERO;
         let last = Sample { at: Instant::ZERO, thread: 0, waited: zero, own: zero };
-        Self { last, until: Instant::ZERO }
+        let core_check = CoreCheck::new();
+        Self { last, until: Instant::ZERO, core_check, polled_at: Instant::ZERO }
     }
 
-    /// Whether `thread`, which polls, competes for its core at `now`.
-    pub(super) fn observe(&mut self, thread: u32, now: Instant) -> bool {
+    /// Whether the polling thread has a core, for an observation at `now`.
+    pub(super) fn observe(&mut self, now: Instant, seen: &Observation) -> CoreShare {
+        let thread = seen.polls.thread;
         if now.since(self.last.at) >= SAMPLE_INTERVAL {
             let waited = process::core_wait(thread).unwrap_or_default();
             self.update(Sample { at: now, thread, waited, own: thread_cpu_time() });
         }
-        now < self.until
+        if seen.is_polling(now) {
+            self.polled_at = now;
+        }
+        let may_lack = now.since(self.polled_at) < POLLING_MEMORY && seen.has_stopped_polling(now);
+        if now < self.until {
+            CoreShare::Contended
+        } else if may_lack && self.core_check.lacks_core(&seen.polls) {
+            CoreShare::Lacking
+        } else {
+            CoreShare::Free
+        }
     }
 
     fn update(&mut self, sample: Sample) {
@@ -86,7 +116,7 @@ const SKIPPED_MAX: u32 = 64;
 /// Which pauses of the application are looked at. A look at a thread that sleeps takes ten
 /// microseconds. An application that pauses all the time is looked at less and less.
 #[derive(Debug)]
-pub(super) struct CoreCheck {
+struct CoreCheck {
     /// The first pause that is looked at.
     from: u32,
     /// Pauses from the last look to that one.
@@ -95,12 +125,12 @@ pub(super) struct CoreCheck {
 
 impl CoreCheck {
     /// Looks at the first pause.
-    pub(super) const fn new() -> Self {
+    const fn new() -> Self {
         Self { from: 0, step: 0 }
     }
 
     /// Whether the application pauses for want of a core, as far as it is looked at.
-    pub(super) fn lacks_core(&mut self, polls: &AppPolls) -> bool {
+    fn lacks_core(&mut self, polls: &AppPolls) -> bool {
         if !self.is_due(polls.pauses) {
             return false;
         }
@@ -123,6 +153,7 @@ impl CoreCheck {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sys::process::tests::beside_a_thread_that_computes;
 
     #[test]
     fn pauses_are_looked_at_less_and_less_while_no_core_is_lacking() {
@@ -143,6 +174,34 @@ mod tests {
         assert!(check.is_due(pauses) && check.is_due(pauses.wrapping_add(1)));
         check.record(pauses, false);
         assert!(check.is_due(pauses.wrapping_add(1)));
+    }
+
+    #[test]
+    fn a_thread_that_never_polled_without_pause_does_not_lack_a_core() {
+        beside_a_thread_that_computes(|thread| {
+            let mut contention = Contention::new();
+            let mut observe = |after: Duration, idle: Duration, series| {
+                let now = START.after(after);
+                let last = START.after(after - idle);
+                let polls = AppPolls { last, series, pauses: 1, thread };
+                let seen = Observation {
+                    polls,
+                    sleeps: false,
+                    announced: false,
+                    overdue: false,
+                    suspended: false,
+                    packets: 0,
+                };
+                contention.observe(now, &seen)
+            };
+            let (pause, soon) = (Duration::from_micros(100), Duration::from_millis(1));
+            assert_eq!(observe(soon, pause, 1), CoreShare::Free);
+            assert_eq!(observe(2 * soon, Duration::ZERO, 16), CoreShare::Free);
+            let shares = [3, 4, 5].map(|time| observe(time * soon, pause, 1));
+            assert!(shares.contains(&CoreShare::Lacking), "{shares:?}");
+            let late = 2 * soon + POLLING_MEMORY;
+            assert_eq!(observe(late, pause, 1), CoreShare::Free);
+        });
     }
 
     const START: Instant = Instant::from_nanos(1_000_000_000);

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use ofi_xdp_core::Instant;
 
-use super::contention::{Contention, CoreCheck};
+use super::contention::{Contention, CoreShare};
 use super::takeover::{Driver, Takeover};
 use crate::runtime::Runtime;
 use crate::runtime::statistics::Statistics;
@@ -25,9 +25,6 @@ const LINGER: Duration = Duration::from_micros(20);
 const DISARM_AFTER: u32 = 8;
 /// Time between turns of an endpoint of which packets cannot wake the thread.
 const RETRY_INTERVAL: Duration = Duration::from_millis(5);
-/// How long an application that has polled without pause may lack a core. Others pause: those that
-/// sleep between polls, or compute.
-const POLLING_MEMORY: Duration = Duration::from_millis(100);
 /// Statistics pages that a round writes at most. Calls that change the list wait for a round.
 const PAGES_MAX: u32 = 8;
 
@@ -53,9 +50,6 @@ struct Monitored {
     refused: bool,
     /// Packets at the last observation.
     packets: u64,
-    core_check: CoreCheck,
-    /// The last observation of an application that polled without pause.
-    polled_at: Instant,
     /// The statistics page, if one could be made, and the time of the next write.
     statistics: Option<Statistics>,
     publish_at: Option<Instant>,
@@ -99,8 +93,6 @@ impl Endpoints {
             watched: false,
             refused: false,
             packets: 0,
-            core_check: CoreCheck::new(),
-            polled_at: Instant::ZERO,
             statistics: Statistics::open(endpoint, time),
             publish_at: Some(time),
         };
@@ -192,7 +184,7 @@ impl Monitored {
 
     fn turn(&mut self, time: Instant, woken: bool, wait: &Wait) {
         let before = self.takeover.driver();
-        let Some(mut seen) = self.endpoint.observe(time, before != Driver::Application) else {
+        let Some(seen) = self.endpoint.observe(time, before != Driver::Application) else {
             let driver = self.takeover.observe_later(time, self.endpoint.is_polled());
             self.next = self.takeover.next(time, false);
             if before != driver && driver == Driver::Application {
@@ -203,15 +195,8 @@ impl Monitored {
         if std::mem::replace(&mut self.packets, seen.packets) != seen.packets {
             self.publish_at = self.publish_at.or(Some(time));
         }
-        let contended = self.contention.observe(seen.polls.thread, time);
-        if seen.is_polling(time) {
-            self.polled_at = time;
-        }
-        seen.lacks_core = !contended
-            && time.since(self.polled_at) < POLLING_MEMORY
-            && seen.may_lack_core(time)
-            && self.core_check.lacks_core(&seen.polls);
-        let driver = self.takeover.update(time, &seen, contended);
+        let share = self.contention.observe(time, &seen);
+        let driver = self.takeover.update(time, &seen, share);
         self.next = self.takeover.next(time, seen.sleeps);
         if driver != Driver::Application {
             if !self.watched {
@@ -236,7 +221,7 @@ impl Monitored {
         let turn = self.endpoint.drive_from_thread(woken);
         self.next = earlier(self.next, turn.next);
         // An application that polls takes the next packets itself, and one without a core needs it.
-        if turn.moved && !contended && !seen.is_polling(time) {
+        if turn.moved && share != CoreShare::Contended && !seen.is_polling(time) {
             self.linger_until = now().after(LINGER);
             self.moves += 1;
             if self.moves == DISARM_AFTER {

@@ -34,6 +34,7 @@ use std::time::Duration;
 
 use ofi_xdp_core::Instant;
 
+use super::contention::CoreShare;
 use crate::runtime::progress::Observation;
 use crate::sys::limits::{ANNOUNCED_IDLE_MAX, APP_IDLE_LIMIT, CONTENDED_IDLE_LIMIT};
 
@@ -111,28 +112,27 @@ impl Takeover {
         now.since(self.moved_at) >= IDLE_AFTER
     }
 
-    /// Decides, after an observation at `now`. `contended`: the application's threads compete for
-    /// cores.
-    pub(crate) fn update(&mut self, now: Instant, seen: &Observation, contended: bool) -> Driver {
+    /// Decides, after an observation at `now`, with the polling thread's share of the cores.
+    pub(crate) fn update(&mut self, now: Instant, seen: &Observation, share: CoreShare) -> Driver {
         let moved = std::mem::replace(&mut self.packets, seen.packets) != seen.packets;
         let paused = std::mem::replace(&mut self.pauses, seen.polls.pauses) != seen.polls.pauses;
         if moved {
             self.moved_at = now;
         }
         match self.driver {
-            Driver::Application => self.monitor(now, seen, contended, paused),
-            Driver::Thread | Driver::Standby => self.hand_back(now, seen, contended),
+            Driver::Application => self.monitor(now, seen, share, paused),
+            Driver::Thread | Driver::Standby => self.hand_back(now, seen, share),
         }
         self.driver
     }
 
-    fn monitor(&mut self, now: Instant, seen: &Observation, contended: bool, paused: bool) {
+    fn monitor(&mut self, now: Instant, seen: &Observation, share: CoreShare, paused: bool) {
         let idle = now.since(seen.polls.last);
         let drives = if seen.sleeps {
             true
         } else if seen.announced {
             !seen.overdue && idle < ANNOUNCED_IDLE_MAX
-        } else if contended || seen.lacks_core {
+        } else if share != CoreShare::Free {
             idle < CONTENDED_IDLE_LIMIT
         } else {
             idle < APP_IDLE_LIMIT && (!paused || seen.is_polling(now))
@@ -173,9 +173,9 @@ impl Takeover {
         self.look_at = polled.after(APP_IDLE_LIMIT);
     }
 
-    fn hand_back(&mut self, now: Instant, seen: &Observation, contended: bool) {
+    fn hand_back(&mut self, now: Instant, seen: &Observation, share: CoreShare) {
         let waits = seen.sleeps || (seen.announced && !seen.overdue);
-        let polls = if contended || seen.lacks_core {
+        let polls = if share != CoreShare::Free {
             now.since(seen.polls.last) < CONTENDED_IDLE_LIMIT
         } else {
             seen.is_polling(now)
@@ -186,7 +186,7 @@ impl Takeover {
             self.stand_by_after(now);
         } else if (waits || polls) && !self.is_idle(now) {
             self.monitor_from(now);
-            if contended {
+            if share == CoreShare::Contended {
                 self.interval = CHECK_MAX;
             }
         } else if is_active {
@@ -202,6 +202,7 @@ impl Takeover {
 
 #[cfg(test)]
 mod tests {
+    use super::CoreShare::{Contended, Free, Lacking};
     use super::*;
     use crate::runtime::app_polls::AppPolls;
 
@@ -220,7 +221,6 @@ mod tests {
             announced: false,
             overdue: false,
             suspended: false,
-            lacks_core: false,
             packets,
         }
     }
@@ -254,22 +254,7 @@ mod tests {
         for (name, poll, driver) in cases {
             let mut takeover = Takeover::new(START);
             let now = START.after(CHECK_MIN);
-            assert_eq!(takeover.update(now, &poll(now, 1), false), driver, "{name}");
-        }
-    }
-
-    #[test]
-    fn an_application_that_lacks_a_core_drives_for_a_while() {
-        let lacking = |ago_us, now, packets| Observation {
-            lacks_core: true,
-            ..polled(ago_us, 1, 1)(now, packets)
-        };
-        for (ago_us, driver) in [(51, Driver::Application), (5000, Driver::Thread)] {
-            let mut takeover = Takeover::new(START);
-            assert_eq!(takeover.update(START, &lacking(ago_us, START, 1), false), driver);
-            takeover.update(START, &polled(50, 1, 1)(START, 2), false);
-            assert_eq!(takeover.driver(), Driver::Thread);
-            assert_eq!(takeover.update(START, &lacking(ago_us, START, 3), false), driver);
+            assert_eq!(takeover.update(now, &poll(now, 1), Free), driver, "{name}");
         }
     }
 
@@ -282,7 +267,7 @@ mod tests {
         let mut observe = |takeover: &mut Takeover, moves: u64| {
             packets += moves;
             now = takeover.next(now, false).unwrap();
-            takeover.update(now, &polls(now, packets), false);
+            takeover.update(now, &polls(now, packets), Free);
             takeover.interval
         };
         let intervals = (0..6).map(|_| observe(&mut takeover, 1).as_micros());
@@ -293,7 +278,7 @@ mod tests {
         });
         assert!(observations.count() <= 20, "an endpoint at rest needs no observation");
         assert_eq!(takeover.next(START, false), None);
-        takeover.update(now, &polls(now, packets + 1), false);
+        takeover.update(now, &polls(now, packets + 1), Free);
         assert_eq!(takeover.driver(), Driver::Application);
         assert_eq!(takeover.interval, CHECK_MIN, "rest is no pause");
     }
@@ -307,9 +292,9 @@ mod tests {
             (PAUSE_MEMORY, CHECK_MIN),
         ] {
             let mut takeover = Takeover::new(START);
-            assert_eq!(takeover.update(START, &idle(START, 0), false), Driver::Thread);
+            assert_eq!(takeover.update(START, &idle(START, 0), Free), Driver::Thread);
             let now = START.after(after);
-            assert_eq!(takeover.update(now, &polls(now, 1), false), Driver::Application);
+            assert_eq!(takeover.update(now, &polls(now, 1), Free), Driver::Application);
             assert_eq!(takeover.next(now, false), Some(now.after(interval)), "{after:?}");
         }
     }
@@ -333,8 +318,8 @@ mod tests {
         ];
         for (name, poll, driver) in cases {
             let mut takeover = Takeover::new(START);
-            takeover.update(START, &polled(50, 1, 0)(START, 0), false);
-            assert_eq!(takeover.update(START, &poll(START, 1), false), driver, "{name}");
+            takeover.update(START, &polled(50, 1, 0)(START, 0), Free);
+            assert_eq!(takeover.update(START, &poll(START, 1), Free), driver, "{name}");
         }
     }
 
@@ -343,24 +328,24 @@ mod tests {
         let idle_after_a_post =
             |now, packets| Observation { suspended: true, ..polled(50, 1, 0)(now, packets) };
         let mut takeover = Takeover::new(START);
-        takeover.update(START, &polled(50, 1, 0)(START, 0), false);
+        takeover.update(START, &polled(50, 1, 0)(START, 0), Free);
         let now = START.after(PAUSE_MEMORY);
-        takeover.update(now, &idle_after_a_post(now, 1), false);
+        takeover.update(now, &idle_after_a_post(now, 1), Free);
         let soon = now.after(PAUSE_MEMORY - CHECK_MIN);
-        assert_eq!(takeover.update(soon, &sleeping(soon, 2), false), Driver::Standby);
+        assert_eq!(takeover.update(soon, &sleeping(soon, 2), Free), Driver::Standby);
         assert_eq!(takeover.next(soon, true), Some(soon.after(CHECK_MAX)));
         assert_eq!(takeover.next(soon, false), Some(soon.after(APP_IDLE_LIMIT)));
         let later = now.after(PAUSE_MEMORY);
-        assert_eq!(takeover.update(later, &sleeping(later, 3), false), Driver::Application);
+        assert_eq!(takeover.update(later, &sleeping(later, 3), Free), Driver::Application);
     }
 
     #[test]
     fn an_application_in_a_call_after_a_post_is_observed_again() {
         let mut takeover = Takeover::new(START);
-        takeover.update(START, &polled(50, 1, 0)(START, 0), false);
+        takeover.update(START, &polled(50, 1, 0)(START, 0), Free);
         takeover.observe_later(START, false);
         assert_eq!(takeover.next(START, false), Some(START.after(APP_IDLE_LIMIT)));
-        takeover.update(START, &polled(50, 1, 0)(START, 0), false);
+        takeover.update(START, &polled(50, 1, 0)(START, 0), Free);
         assert_eq!(takeover.driver(), Driver::Thread);
     }
 
@@ -368,7 +353,7 @@ mod tests {
     #[test]
     fn an_application_that_polls_while_it_is_observed_drives() {
         let mut takeover = Takeover::new(START);
-        takeover.update(START, &polled(50, 1, 0)(START, 0), false);
+        takeover.update(START, &polled(50, 1, 0)(START, 0), Free);
         assert_eq!(takeover.observe_later(START, true), Driver::Application);
         assert_eq!(takeover.next(START, false), Some(START.after(CHECK_AFTER_PAUSE)));
     }
@@ -376,31 +361,35 @@ mod tests {
     #[test]
     fn a_thread_without_a_core_does_not_pause() {
         let limit = u64::try_from(CONTENDED_IDLE_LIMIT.as_micros()).unwrap();
-        for (name, seen, driver) in [
-            ("without a core", polled(limit - 1, 1, 1), Driver::Application),
-            ("idle", polled(limit, 1000, 0), Driver::Thread),
-        ] {
-            let mut takeover = Takeover::new(START);
-            assert_eq!(takeover.update(START, &seen(START, 1), true), driver, "{name}");
-            // Taken over before the cores were contended.
-            takeover.update(START, &polled(limit, 1, 0)(START, 1), true);
-            assert_eq!(takeover.update(START, &seen(START, 1), true), driver, "{name}");
-            let interval = takeover.next(START, false).map(|at| at.since(START));
-            assert_eq!(interval, (driver == Driver::Application).then_some(CHECK_MAX), "{name}");
+        for (share, later) in [(Contended, CHECK_MAX), (Lacking, CHECK_AFTER_PAUSE)] {
+            for (name, seen, driver) in [
+                ("without a core", polled(limit - 1, 1, 1), Driver::Application),
+                ("idle", polled(limit, 1000, 0), Driver::Thread),
+            ] {
+                let mut takeover = Takeover::new(START);
+                assert_eq!(takeover.update(START, &seen(START, 1), share), driver, "{name}");
+                // Taken over before the cores were contended.
+                let mut takeover = Takeover::new(START);
+                takeover.update(START, &polled(limit, 1, 0)(START, 1), Free);
+                let now = START.after(PAUSE_MEMORY / 2);
+                assert_eq!(takeover.update(now, &seen(now, 2), share), driver, "{name}");
+                let interval = takeover.next(now, false).map(|at| at.since(now));
+                assert_eq!(interval, (driver == Driver::Application).then_some(later), "{name}");
+            }
         }
     }
 
     #[test]
     fn a_sleeper_is_observed_until_the_endpoint_is_idle() {
         let mut takeover = Takeover::new(START);
-        takeover.update(START, &polled(50, 1, 0)(START, 0), false);
+        takeover.update(START, &polled(50, 1, 0)(START, 0), Free);
         assert_eq!(takeover.next(START, true), Some(START.after(CHECK_MAX)));
         let rest = START.after(IDLE_AFTER);
         assert_eq!(takeover.next(rest, true), None);
-        takeover.update(rest, &sleeping(rest, 0), false);
+        takeover.update(rest, &sleeping(rest, 0), Free);
         assert_eq!(takeover.driver(), Driver::Standby, "nothing moves");
         assert_eq!(takeover.next(rest, true), None);
-        takeover.update(rest, &sleeping(rest, 1), false);
+        takeover.update(rest, &sleeping(rest, 1), Free);
         assert_eq!(takeover.driver(), Driver::Application);
     }
 }

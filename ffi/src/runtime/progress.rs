@@ -36,8 +36,6 @@ pub(crate) struct Observation {
     /// Packets do not wake the thread: the application posted, or slept in a wait call, since the
     /// thread drove.
     pub(crate) suspended: bool,
-    /// The polling thread of the application has lost its core, and waits for one.
-    pub(crate) lacks_core: bool,
     /// Packets both ways so far.
     pub(crate) packets: u64,
 }
@@ -48,9 +46,9 @@ impl Observation {
         self.polls.is_polling(now)
     }
 
-    /// Whether the application may lack a core at `now`: it polled a moment ago, and does not
-    /// sleep in a wait call.
-    pub(crate) fn may_lack_core(&self, now: Instant) -> bool {
+    /// Whether the application has stopped polling a moment before `now`, and not for a sleep in a
+    /// wait call.
+    pub(crate) fn has_stopped_polling(&self, now: Instant) -> bool {
         let idle = now.since(self.polls.last);
         (APP_IDLE_LIMIT..CONTENDED_IDLE_LIMIT).contains(&idle) && !self.sleeps && !self.announced
     }
@@ -117,8 +115,7 @@ impl Runtime {
         let late = announced && now.since(polls.last) >= ANNOUNCED_IDLE_LIMIT;
         let overdue = late && (state.due().is_some_and(|due| due <= now) || state.is_readable());
         let suspended = self.is_suspended();
-        let lacks_core = false;
-        Some(Observation { polls, sleeps, announced, overdue, suspended, lacks_core, packets })
+        Some(Observation { polls, sleeps, announced, overdue, suspended, packets })
     }
 
     /// Makes progress for the progress thread, which has taken the runtime over. `woken`: after a
