@@ -55,9 +55,12 @@ impl Groups {
         Ok(&added.1)
     }
 
-    /// Receives from `group` no more.
-    pub(super) fn leave(&mut self, group: SocketAddr) {
-        self.sockets.retain(|(joined, _)| *joined != group);
+    /// Receives from `group` no more, which it does on the interface with this index.
+    pub(super) fn leave(&mut self, group: SocketAddr, interface: u32) {
+        for (_, socket) in self.sockets.extract_if(.., |(joined, _)| *joined == group) {
+            // Another thread may have the socket, too. On a removed interface none is a member.
+            let _ = leave(&SockRef::from(&socket.socket), group, interface);
+        }
     }
 
     /// The memberships, for another thread. Without a descriptor one is left out.
@@ -149,27 +152,22 @@ impl GroupMembership {
     /// Receives on the interface with the index `new` instead of `old`, which was removed: the
     /// kernel has ended the membership there. Waits for the lock of all interfaces.
     pub(crate) fn renew(&self, old: u32, new: u32) {
-        match self.exchange(old, new) {
-            // It was joined there since.
-            Err(error) if error.raw_os_error() == Some(Errno::EADDRINUSE as i32) => {}
-            Err(error) => {
-                log::warn!("{}: packets to the group come no more: {error}", self.group);
-            }
-            Ok(()) => {}
+        let socket = SockRef::from(&self.socket);
+        // One on an interface that is gone still counts for the socket. Without it the group was
+        // left since, or joined elsewhere.
+        if leave(&socket, self.group, old).is_ok()
+            && let Err(error) = self.join(&socket, new)
+        {
+            log::warn!("{}: packets to the group come no more: {error}", self.group);
         }
     }
 
-    fn exchange(&self, old: u32, new: u32) -> io::Result<()> {
-        let socket = SockRef::from(&self.socket);
-        // The one on an interface that is gone still counts for the socket.
+    fn join(&self, socket: &Socket, new: u32) -> io::Result<()> {
         match self.group {
             SocketAddr::V4(v4) => {
-                let [old, new] = [old, new].map(InterfaceIndexOrAddress::Index);
-                let _ = socket.leave_multicast_v4_n(v4.ip(), &old);
-                socket.join_multicast_v4_n(v4.ip(), &new)
+                socket.join_multicast_v4_n(v4.ip(), &InterfaceIndexOrAddress::Index(new))
             }
             SocketAddr::V6(v6) => {
-                let _ = socket.leave_multicast_v6(v6.ip(), old);
                 let joined = socket.join_multicast_v6(v6.ip(), new);
                 // The address of a link-local group binds its socket to the interface. To bind it
                 // to another one takes CAP_NET_RAW.
@@ -179,6 +177,38 @@ impl GroupMembership {
                 }
                 joined
             }
+        }
+    }
+}
+
+/// Ends the membership of a socket on an interface.
+fn leave(socket: &Socket, group: SocketAddr, interface: u32) -> io::Result<()> {
+    match group {
+        SocketAddr::V4(v4) => {
+            socket.leave_multicast_v4_n(v4.ip(), &InterfaceIndexOrAddress::Index(interface))
+        }
+        SocketAddr::V6(v6) => socket.leave_multicast_v6(v6.ip(), interface),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_membership_is_renewed_unless_the_group_was_left() {
+        let lo = nix::net::if_::if_nametoindex("lo").unwrap();
+        let group = SocketAddr::new([239, 255, 72, 3].into(), 0);
+        for leaves in [false, true] {
+            let mut groups = Groups::default();
+            groups.join(group, lo).unwrap();
+            let memberships = groups.memberships();
+            if leaves {
+                groups.leave(group, lo);
+            }
+            memberships[0].renew(lo, lo);
+            let is_member = leave(&SockRef::from(&memberships[0].socket), group, lo).is_ok();
+            assert_eq!(is_member, !leaves);
         }
     }
 }

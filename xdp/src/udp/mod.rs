@@ -199,7 +199,7 @@ impl UdpPort {
     /// Receives packets to `group` no more.
     pub(crate) fn leave(&mut self, group: SocketAddr) {
         self.end_silence();
-        self.groups.leave(group);
+        self.groups.leave(group, self.interface().unwrap_or(0));
     }
 
     /// Makes the next [`Self::receive`] poll all sockets; see [`ConnectedPeer::poll_all_sources`].
