@@ -18,8 +18,7 @@
 //! a killed one. Processes open and close the vector in turns, under the lock of writers. So none
 //! takes the exclusive lock of another one for a sign of use. A lock lasts as long as a copy of its
 //! descriptor, also that of a forked child: each turn, and each failed opening, unlocks. Only
-//! processes of one user share a
-//! file: a file that other users can open is refused.
+//! processes of one user share a file: a file that other users can open is refused.
 
 use std::fs::{File, Metadata, OpenOptions, TryLockError};
 use std::io::{self, Write as _};
