@@ -7,6 +7,7 @@
 //! | `kernel-udp`, `kernel-udp-gso` | plain UDP sockets: the kernel without a protocol |
 //! | `raw-af_xdp` | bare AF_XDP sockets: the lower bound of the provider's cost |
 //! | `perf-lazy` | transfers of applications that read their completion queue at intervals |
+//! | `reads` | reads of a completion queue that find nothing |
 //! | `peers` | the insertion of a million addresses |
 //! | `connections` | many connections between two processes |
 //! | `matching` | messages among many posted receives, or stored messages |
@@ -21,3 +22,4 @@ pub mod lazy;
 pub mod queue;
 pub mod report;
 pub mod transport;
+pub mod want;

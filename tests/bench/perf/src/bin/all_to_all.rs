@@ -10,8 +10,9 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
+use ofi_xdp_bench::want::tagged_messages;
 use ofi_xdp_libfabric::{
-    Completion, Endpoint, Error, Info, Kind, Name, Operation, Peer, Route, Setup, Wait, Want,
+    Completion, Endpoint, Error, Info, Name, Operation, Peer, Route, Setup, Wait,
 };
 
 const TAG: u64 = 7;
@@ -35,17 +36,7 @@ struct Cli {
 
 fn main() -> anyhow::Result<()> {
     let Cli { local, peers } = Cli::parse();
-    let info = Info::find(&Want {
-        provider: "xdp",
-        kind: Kind::Rdm,
-        tagged: true,
-        rma: false,
-        atomic: false,
-        auto_progress: false,
-        source: Some(local.ip()),
-        port: Some(local.port()),
-        destination: None,
-    })?;
+    let info = Info::find(&tagged_messages("xdp", local.ip(), Some(local.port())))?;
     // The first slots are for sends, one a peer; the others for receives.
     let slots = peers.len() * (1 + RECEIVES);
     let mut endpoint = Endpoint::open(&info, Setup { slots, size: LEN, wait: Wait::Sread })?;

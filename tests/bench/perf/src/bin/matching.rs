@@ -13,7 +13,8 @@ use std::time::{Duration, Instant};
 use anyhow::{bail, ensure};
 use clap::Parser;
 use ofi_xdp_bench::report::Matching;
-use ofi_xdp_libfabric::{Endpoint, Error, Info, Kind, Operation, Peer, Route, Setup, Wait, Want};
+use ofi_xdp_bench::want::tagged_messages;
+use ofi_xdp_libfabric::{Endpoint, Error, Info, Operation, Peer, Route, Setup, Wait};
 
 /// Bytes of a message.
 const LEN: usize = 8;
@@ -84,17 +85,7 @@ struct Bench {
 
 impl Bench {
     fn open(cli: &Cli) -> anyhow::Result<Self> {
-        let mut info = Info::find(&Want {
-            provider: &cli.provider,
-            kind: Kind::Rdm,
-            tagged: true,
-            rma: false,
-            atomic: false,
-            auto_progress: false,
-            source: Some(cli.local),
-            port: None,
-            destination: None,
-        })?;
+        let mut info = Info::find(&tagged_messages(&cli.provider, cli.local, None))?;
         ensure!(info.inject_size() >= LEN, "{} injects no messages", cli.provider);
         let setup = Setup { slots: 16, size: 64, wait: Wait::Spin };
         let mut sender = Endpoint::open(&info, setup)?;

@@ -10,7 +10,8 @@ use std::time::Instant;
 use anyhow::{Context, ensure};
 use clap::Parser;
 use ofi_xdp_bench::report::Insertion;
-use ofi_xdp_libfabric::{Endpoint, Info, Kind, Setup, Wait, Want};
+use ofi_xdp_bench::want::tagged_messages;
+use ofi_xdp_libfabric::{Endpoint, Info, Setup, Wait};
 
 /// The port of every peer.
 const PORT: u16 = 7000;
@@ -35,17 +36,7 @@ struct Cli {
 fn main() -> anyhow::Result<()> {
     let Cli { provider, local, count } = Cli::parse();
     ensure!(count <= COUNT_MAX, "10.0.0.0/8 has {COUNT_MAX} addresses");
-    let info = Info::find(&Want {
-        provider: &provider,
-        kind: Kind::Rdm,
-        tagged: true,
-        rma: false,
-        atomic: false,
-        auto_progress: false,
-        source: Some(local),
-        port: None,
-        destination: None,
-    })?;
+    let info = Info::find(&tagged_messages(&provider, local, None))?;
     let mut endpoint = Endpoint::open(&info, Setup { slots: 16, size: 64, wait: Wait::Spin })?;
     let peer = |number| SocketAddrV4::new(Ipv4Addr::from(FIRST + number), PORT);
     let peers: Vec<SocketAddrV4> = (0..count).map(peer).collect();

@@ -10,7 +10,8 @@ use std::time::Instant;
 use anyhow::ensure;
 use clap::Parser;
 use ofi_xdp_bench::report::EmptyReads;
-use ofi_xdp_libfabric::{Endpoint, Info, Kind, Setup, Wait, Want};
+use ofi_xdp_bench::want::tagged_messages;
+use ofi_xdp_libfabric::{Endpoint, Info, Setup, Wait};
 
 /// Reads of a round: some ten milliseconds.
 const READS: u32 = 200_000;
@@ -31,17 +32,7 @@ struct Cli {
 
 fn main() -> anyhow::Result<()> {
     let Cli { provider, local, rounds } = Cli::parse();
-    let info = Info::find(&Want {
-        provider: &provider,
-        kind: Kind::Rdm,
-        tagged: true,
-        rma: false,
-        atomic: false,
-        auto_progress: false,
-        source: Some(local),
-        port: None,
-        destination: None,
-    })?;
+    let info = Info::find(&tagged_messages(&provider, local, None))?;
     let mut endpoint = Endpoint::open(&info, Setup { slots: 16, size: 64, wait: Wait::Spin })?;
     round(&mut endpoint)?;
     let read_ns = (0..rounds).map(|_| round(&mut endpoint)).collect::<anyhow::Result<_>>()?;
