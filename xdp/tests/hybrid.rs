@@ -199,7 +199,7 @@ fn root_multi_buffer_packets_of_every_length_arrive() {
         assert!(port.limits().port_packets >= 500, "{:?}", port.limits());
     }
     learn_hops(&mut client, &mut server);
-    let room = 4096 - 256 - 22;
+    let room = 4096 - 256 - 86;
     let mut sizes: Vec<usize> = (room - 60..room + 20).collect();
     sizes.extend(2 * room - 60..2 * room + 20);
     sizes.extend([32, 1472, 8971, 8972]);

@@ -16,7 +16,7 @@ use nix::sys::socket::{ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg};
 use ofi_xdp_core::{ChecksumCoverage, Datagram, PeerAddress, WantedPort};
 use quinn_udp::{EcnCodepoint, RecvMeta};
 
-use super::memory::zeroed;
+use super::memory::PagedBytes;
 
 /// Buffers that one system call fills.
 pub(super) const BUFFERS: usize = 8;
@@ -26,7 +26,7 @@ const BUFFER_BYTES: usize = 65_536;
 /// The result of one system call, and the position of delivery in it.
 #[derive(Debug)]
 pub(super) struct Received {
-    bytes: Box<[u8]>,
+    bytes: PagedBytes,
     meta: [RecvMeta; BUFFERS],
     /// Number of buffers with packets.
     filled: usize,
@@ -47,7 +47,7 @@ impl Received {
     /// Without memory for it.
     pub(super) fn new() -> io::Result<Self> {
         Ok(Self {
-            bytes: zeroed(BUFFERS * BUFFER_BYTES)?,
+            bytes: PagedBytes::new(BUFFERS * BUFFER_BYTES)?,
             meta: [RecvMeta::default(); BUFFERS],
             filled: 0,
             delivers_empty: false,

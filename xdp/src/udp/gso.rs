@@ -14,7 +14,7 @@ use std::io;
 
 use ofi_xdp_core::{Destination, Transmit};
 
-use super::memory::zeroed;
+use super::memory::PagedBytes;
 
 /// Bytes of all packets between two flushes: two batches of maximum length and one packet.
 pub(super) const BYTES: usize = 2 * BATCH_BYTES_MAX + crate::config::PAYLOAD_MAX;
@@ -82,7 +82,7 @@ impl GsoBatch {
 /// The batches between two flushes.
 #[derive(Debug)]
 pub(super) struct GsoBatches {
-    bytes: Box<[u8]>,
+    bytes: PagedBytes,
     used: usize,
     batches: Vec<GsoBatch>,
     segments_max: u16,
@@ -97,7 +97,7 @@ impl GsoBatches {
     /// Without memory for them.
     pub(super) fn new(segments_max: usize) -> io::Result<Self> {
         Ok(Self {
-            bytes: zeroed(BYTES)?,
+            bytes: PagedBytes::new(BYTES)?,
             used: 0,
             batches: Vec::with_capacity(BATCHES_MAX),
             segments_max: u16::try_from(segments_max).unwrap_or(1),
