@@ -48,7 +48,7 @@ use crate::objects::connection_manager::ConnectionRequest;
 use crate::objects::domain::Domain;
 use crate::objects::eq::Eq;
 use crate::objects::object_ops::{BindTarget, ObjectOps};
-use crate::runtime::memory::INJECT_MAX;
+use crate::runtime::memory::{INJECT_LEAST, inject_max};
 use crate::runtime::{CompletionPolicy, OpFlags, Runtime, Side};
 use crate::sys::abi::{self, SHARED_CONTEXT, bits};
 use crate::sys::errno::Error;
@@ -219,6 +219,9 @@ impl Endpoint {
             u32::try_from(size).map_err(|_| Error::Invalid)
         };
         let (tx, rx) = (request.tx.as_ref(), request.rx.as_ref());
+        let sends = size(tx.map(|tx| tx.size))?;
+        let inject_most =
+            if connection.is_some() { INJECT_LEAST } else { inject_max(sends as usize) };
         Ok(Arc::new(Self {
             domain: Arc::clone(domain),
             local,
@@ -226,13 +229,13 @@ impl Endpoint {
             carries_datagrams,
             place,
             caps,
-            sends: size(tx.map(|tx| tx.size))?,
+            sends,
             recvs: size(rx.map(|rx| rx.size))?,
             order: order(tx, rx),
             shares_rx: request.ep.is_some_and(|ep| ep.rx_ctx_cnt == SHARED_CONTEXT),
             shares_tx: request.ep.is_some_and(|ep| ep.tx_ctx_cnt == SHARED_CONTEXT),
             tx: request.tx,
-            inject_size: tx.map_or(INJECT_MAX, |tx| tx.inject_size),
+            inject_size: tx.map_or(inject_most, |tx| tx.inject_size.min(inject_most)),
             tx_op_flags: AtomicU64::new(tx.map_or(0, |tx| tx.op_flags)),
             rx_op_flags: AtomicU64::new(rx.map_or(0, |rx| rx.op_flags)),
             min_multi_recv: AtomicUsize::new(MIN_MULTI_RECV),

@@ -8,6 +8,7 @@
 use crate::getinfo::offer::{Info, SIZE_DEFAULT};
 use crate::getinfo::open_objects::OpenHandle;
 use crate::getinfo::request::InfoRequest;
+use crate::runtime::memory::inject_max;
 use crate::sys::abi::{self, SHARED_CONTEXT, bits};
 use crate::sys::{personality, sockaddr};
 
@@ -157,8 +158,10 @@ pub(crate) fn check_tx(hints: &abi::fi_tx_attr, caps: u64, offered: &abi::fi_tx_
     require(hints.op_flags & !offered.op_flags == 0, "tx_attr->op_flags")?;
     require(hints.msg_order & !offered.msg_order == 0, "tx_attr->msg_order")?;
     require(hints.comp_order == 0, "tx_attr->comp_order")?;
-    require(hints.inject_size <= offered.inject_size, "tx_attr->inject_size")?;
     require(hints.size <= offered.size, "tx_attr->size")?;
+    let sends = if hints.size == 0 { SIZE_DEFAULT } else { hints.size };
+    let inject_size = offered.inject_size.min(inject_max(sends));
+    require(hints.inject_size <= inject_size, "tx_attr->inject_size")?;
     require(hints.iov_limit <= offered.iov_limit, "tx_attr->iov_limit")?;
     require(hints.rma_iov_limit <= offered.rma_iov_limit, "tx_attr->rma_iov_limit")
 }
@@ -234,9 +237,10 @@ fn shape_tx(hints: Option<&abi::fi_tx_attr>, info: &mut Info) {
     info.tx.caps = shape_caps(info.caps, hints.map_or(0, |hints| hints.caps), info.tx.caps);
     info.tx.op_flags = hints.map_or(0, |hints| hints.op_flags);
     info.tx.size = SIZE_DEFAULT;
+    echo(&mut info.tx.size, hints.map_or(0, |hints| hints.size));
+    info.tx.inject_size = info.tx.inject_size.min(inject_max(info.tx.size));
     let Some(hints) = hints else { return };
     info.tx.msg_order &= hints.msg_order | FREE_ORDERS;
-    echo(&mut info.tx.size, hints.size);
     echo(&mut info.tx.inject_size, hints.inject_size);
     echo(&mut info.tx.iov_limit, hints.iov_limit);
     echo(&mut info.tx.rma_iov_limit, hints.rma_iov_limit);
@@ -258,8 +262,9 @@ pub(crate) fn narrow_tx(own: &mut abi::fi_tx_attr, wanted: &abi::fi_tx_attr) {
     echo(&mut own.caps, wanted.caps);
     echo(&mut own.op_flags, wanted.op_flags);
     echo(&mut own.msg_order, wanted.msg_order);
-    echo(&mut own.inject_size, wanted.inject_size);
     echo(&mut own.size, wanted.size);
+    own.inject_size = own.inject_size.min(inject_max(own.size));
+    echo(&mut own.inject_size, wanted.inject_size);
     echo(&mut own.iov_limit, wanted.iov_limit);
     echo(&mut own.rma_iov_limit, wanted.rma_iov_limit);
 }

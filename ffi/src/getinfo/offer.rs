@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use ofi_xdp_datapath::payload_max;
 
 use crate::getinfo::interface::{Interface, Nic};
-use crate::runtime::memory::{INJECT_MAX, IOV_MAX};
+use crate::runtime::memory::{INJECT_LEAST, INJECT_MAX, IOV_MAX};
 use crate::sys::abi::{self, bits};
 use crate::sys::limits::{CONTEXTS_MAX, REGIONS_MAX};
 use crate::sys::personality::{self, Personality};
@@ -174,6 +174,8 @@ impl Info {
         if ep_type == abi::FI_EP_MSG {
             let left_out = ABOUT_PEERS | personality.on_request() & !wanted;
             info.ep.type_ = ep_type;
+            // The send slots are those of all endpoints of a runtime.
+            info.tx.inject_size = INJECT_LEAST;
             info.caps &= !left_out;
             info.tx.caps &= !left_out;
             info.rx.caps &= !left_out;

@@ -247,7 +247,10 @@ fn sizes_are_echoed_up_to_the_limit() {
     .unwrap();
     assert_eq!((info.tx.size, info.tx.inject_size, info.tx.iov_limit), (SIZE_MAX, 16, 1));
     assert_eq!((info.rx.size, info.rx.iov_limit), (3, IOV_MAX));
+    let inject = |size| with(abi::fi_tx_attr { size, ..tx() }, rx()).unwrap().tx.inject_size;
+    assert_eq!([0, 4096, 4097, SIZE_MAX].map(inject), [INJECT_MAX, INJECT_MAX, 8192, 1024]);
     let no_tx = [
+        abi::fi_tx_attr { size: SIZE_MAX, inject_size: 1025, ..tx() },
         abi::fi_tx_attr { size: SIZE_MAX + 1, ..tx() },
         abi::fi_tx_attr { inject_size: INJECT_MAX + 1, ..tx() },
         abi::fi_tx_attr { iov_limit: IOV_MAX + 1, ..tx() },
@@ -352,6 +355,7 @@ fn offers_of_tcp_have_its_protocols_and_no_tagged_connections() {
     assert_eq!(offer(abi::FI_EP_RDM, 0), (abi::FI_PROTO_XNET, tagged, tagged));
     let own = Info::offer_as(Personality::Xdp, abi::FI_EP_MSG, &interfaces[0], 0);
     assert_eq!((own.ep.protocol, own.caps & tagged), (PROTOCOL, tagged));
+    assert_eq!(own.tx.inject_size, 1024);
 }
 
 #[test]

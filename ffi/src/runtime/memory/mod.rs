@@ -9,7 +9,7 @@
 //! ever formed. A copy is cut to the buffer's segments, whatever offset the engine gives.
 //!
 //! Bounds: one `Buffer` for each send slot, receive slot and slice of a multi-receive buffer;
-//! [`INJECT_MAX`] bytes for each send slot. Storage for unexpected messages and for previous values
+//! [`inject_max`] bytes for each send slot. Storage for unexpected messages and for previous values
 //! of atomics comes on top. All of it is allocated at enable, and its pages are touched when they
 //! are used. Each registered region has one `Buffer`.
 #![allow(unsafe_code)]
@@ -30,7 +30,8 @@ use crate::sys::memory;
 use super::receive_queue::SliceCompletion;
 use super::receive_source::SharedSource;
 use buffer::BufferUse;
-pub(crate) use buffer::{Buffer, INJECT_MAX, IOV_MAX};
+use buffer::STAGED_MAX;
+pub(crate) use buffer::{Buffer, INJECT_LEAST, INJECT_MAX, IOV_MAX, inject_max};
 
 /// The buffers of a runtime's operations.
 pub(crate) struct AppMemory {
@@ -38,9 +39,11 @@ pub(crate) struct AppMemory {
     sends: Vec<Buffer>,
     /// By slot of [`RecvId`].
     recvs: Vec<Buffer>,
-    /// [`INJECT_MAX`] bytes for each send slot.
+    /// [`Self::copy_len`] bytes for each send slot.
     injected: Vec<u8>,
-    /// The operands of the next atomic operation: at most [`INJECT_MAX`] bytes.
+    /// Bytes for the copies of a send slot.
+    copy_len: usize,
+    /// The operands of the next atomic operation: at most [`STAGED_MAX`] bytes.
     staging: Vec<u8>,
     /// Storage for unexpected messages.
     unexpected: Vec<u8>,
@@ -65,12 +68,14 @@ impl AppMemory {
         let recvs = usize::try_from(recvs).map_err(|_| Error::NoMemory)?;
         let unexpected = usize::try_from(config.unexpected_bytes()).map_err(|_| Error::NoMemory)?;
         let previous = usize::try_from(config.previous_bytes()).map_err(|_| Error::NoMemory)?;
-        let injected = sends.checked_mul(INJECT_MAX).ok_or(Error::NoMemory)?;
+        let copy_len = inject_max(sends);
+        let injected = sends.checked_mul(copy_len).ok_or(Error::NoMemory)?;
         Ok(Self {
             sends: memory::filled(Buffer::EMPTY, sends)?,
             recvs: memory::filled(Buffer::EMPTY, recvs)?,
             injected: memory::zeroed(injected)?,
-            staging: Vec::with_capacity(INJECT_MAX),
+            copy_len,
+            staging: Vec::with_capacity(STAGED_MAX),
             unexpected: memory::zeroed(unexpected)?,
             previous: memory::zeroed(previous)?,
             regions: Vec::new(),
@@ -83,10 +88,10 @@ impl AppMemory {
     /// is for the previous values.
     ///
     /// # Errors
-    /// [`Error::TooLong`] beyond [`INJECT_MAX`] bytes in all.
+    /// [`Error::TooLong`] beyond [`STAGED_MAX`] bytes in all.
     pub(crate) fn stage(&mut self, parts: [&Buffer; 2], back: Buffer) -> Result<Buffer, Error> {
         let total: usize = parts.iter().map(|part| part.len()).sum();
-        if total > INJECT_MAX {
+        if total > STAGED_MAX {
             return Err(Error::TooLong);
         }
         // Within the capacity: no allocation.
@@ -128,8 +133,8 @@ impl AppMemory {
 
     /// The bytes for copies of an operation's slot.
     fn copy_of(&mut self, op: OpId) -> Option<&mut [u8]> {
-        let start = op.slot() as usize * INJECT_MAX;
-        self.injected.get_mut(start..start + INJECT_MAX)
+        let start = op.slot() as usize * self.copy_len;
+        self.injected.get_mut(start..start + self.copy_len)
     }
 
     /// The previous values of a fetching atomic.

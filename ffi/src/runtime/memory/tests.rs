@@ -123,6 +123,28 @@ fn a_stored_message_is_delivered() {
 }
 
 #[test]
+fn long_messages_are_copied_whole() {
+    let message: Vec<u8> = (0..INJECT_MAX).map(|at| (at % 251) as u8).collect();
+    let mut memory = memory();
+    for op in [OpId::new(0, 1), OpId::new(1, 1)] {
+        let mut sent = message.clone();
+        memory.attach_op(op, iov(&mut [&mut sent]).injected().unwrap());
+        sent.fill(0);
+    }
+    for (op, offset) in [(0, 0), (1, 0), (0, 1), (1, 4095), (1, INJECT_MAX - 1)] {
+        let source = Source::Op(OpId::new(op, 1));
+        let mut packet = vec![0; INJECT_MAX - offset];
+        memory.gather(Gather { source, offset: offset as u64, more: false }, &mut packet);
+        assert_eq!(packet, message[offset..]);
+    }
+    let (mut a, mut b) = (vec![0; 5000], vec![0; INJECT_MAX - 5000]);
+    let recv = RecvId::new(0, 0);
+    memory.attach_recv(recv, iov(&mut [&mut a, &mut b]));
+    memory.place(Placement { target: Target::Recv(recv), offset: 0, more: false }, &message);
+    assert_eq!([a, b].concat(), message);
+}
+
+#[test]
 fn impossible_buffers_are_refused() {
     let null = std::ptr::null_mut();
     assert!(Buffer::contiguous(null, 0).is_ok());
