@@ -12,8 +12,8 @@ use std::net::IpAddr;
 use std::os::fd::{AsFd as _, BorrowedFd};
 
 use netlink_packet_core::{
-    NLM_F_ACK, NLM_F_DUMP, NLM_F_DUMP_INTR, NLM_F_REPLACE, NLM_F_REQUEST, NetlinkHeader,
-    NetlinkMessage, NetlinkPayload,
+    DecodeError, NLM_F_ACK, NLM_F_DUMP, NLM_F_DUMP_INTR, NLM_F_REPLACE, NLM_F_REQUEST,
+    NetlinkBuffer, NetlinkHeader, NetlinkMessage, NetlinkPayload, Parseable as _,
 };
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use netlink_sys::protocols::NETLINK_ROUTE;
@@ -23,11 +23,16 @@ use netlink_sys::{Socket, SocketAddr};
 /// `NLMSG_GOODSIZE`).
 const DATAGRAM_BYTES: usize = 32 * 1024;
 
+/// Types below this one are netlink's own (linux/netlink.h).
+const NLMSG_MIN_TYPE: u16 = 0x10;
+
 /// Number of attempts to read a table that does not change meanwhile. The last one counts anyway.
 const DUMP_TRIES: u32 = 3;
 
 /// Maximum number of notifications that one call of [`AddressMonitor::has_changed`] takes.
 const CHANGES_MAX: usize = 1024;
+
+type Payload = NetlinkPayload<RouteNetlinkMessage>;
 
 /// A socket for requests.
 pub(crate) struct Netlink {
@@ -135,22 +140,30 @@ impl Netlink {
         self.socket.send(&self.buffer, 0).map(drop)
     }
 
-    /// Takes one datagram; returns whether it ended the answer.
+    /// Takes one datagram; returns whether it ended the answer. Objects that are not understood are
+    /// left out.
     fn receive(&mut self, mut sink: impl FnMut(RouteNetlinkMessage)) -> io::Result<bool> {
         self.buffer.clear();
         self.socket.recv(&mut self.buffer, 0)?;
         let mut done = false;
         let Self { sequence, buffer, interrupted, .. } = self;
-        parse(buffer, |message| {
-            if message.header.sequence_number != *sequence {
+        parse(buffer, |header, payload| {
+            if header.sequence_number != *sequence {
                 return Ok(());
             }
-            *interrupted |= message.header.flags & NLM_F_DUMP_INTR != 0;
-            match message.payload {
-                NetlinkPayload::InnerMessage(inner) => sink(inner),
-                NetlinkPayload::Done(_) => done = true,
-                NetlinkPayload::Error(error) if error.code.is_some() => return Err(error.to_io()),
-                _ => {}
+            *interrupted |= header.flags & NLM_F_DUMP_INTR != 0;
+            match payload {
+                Ok(NetlinkPayload::InnerMessage(inner)) => sink(inner),
+                Ok(NetlinkPayload::Done(_)) => done = true,
+                Ok(NetlinkPayload::Error(error)) if error.code.is_some() => {
+                    return Err(error.to_io());
+                }
+                Ok(_) => {}
+                // It may be the end of the answer.
+                Err(error) if header.message_type < NLMSG_MIN_TYPE => {
+                    return Err(io::Error::other(error));
+                }
+                Err(error) => log::debug!("an object of the kernel's is left out: {error}"),
             }
             Ok(())
         })?;
@@ -259,8 +272,8 @@ impl Monitor {
             // ENOBUFS: the socket's buffer overflowed (netlink(7)).
             Err(_) => return MonitorResult::Lost,
         }
-        let parsed = parse(&self.buffer, |message| {
-            if let NetlinkPayload::InnerMessage(inner) = message.payload {
+        let parsed = parse(&self.buffer, |_, payload| {
+            if let NetlinkPayload::InnerMessage(inner) = payload.map_err(io::Error::other)? {
                 sink(inner);
             }
             Ok(())
@@ -274,18 +287,21 @@ impl Monitor {
     }
 }
 
-/// Hands each message of one datagram to `sink`.
+/// Hands each message of one datagram to `sink`: its header, and its payload if that is understood.
+/// Names need not be UTF-8, and addresses are not only of IP.
 fn parse(
     mut bytes: &[u8],
-    mut sink: impl FnMut(NetlinkMessage<RouteNetlinkMessage>) -> io::Result<()>,
+    mut sink: impl FnMut(NetlinkHeader, Result<Payload, DecodeError>) -> io::Result<()>,
 ) -> io::Result<()> {
     // bound: each round takes at least the length of a header.
     while !bytes.is_empty() {
-        let message = NetlinkMessage::<RouteNetlinkMessage>::deserialize(bytes)
-            .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error.to_string()))?;
-        let length = (message.header.length as usize).next_multiple_of(4);
+        let header = NetlinkBuffer::new_checked(bytes)
+            .and_then(|buffer| NetlinkHeader::parse(&buffer))
+            .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+        let payload = NetlinkMessage::deserialize(bytes).map(|message| message.payload);
+        let length = (header.length as usize).next_multiple_of(4);
         bytes = bytes.get(length.max(16)..).unwrap_or(&[]);
-        sink(message)?;
+        sink(header, payload)?;
     }
     Ok(())
 }
@@ -302,6 +318,8 @@ pub(crate) const fn family(ip: IpAddr) -> AddressFamily {
 mod tests {
     use super::*;
     use netlink_packet_route::link::LinkMessage;
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt as _;
 
     fn links() -> RouteNetlinkMessage {
         RouteNetlinkMessage::GetLink(LinkMessage::default())
@@ -333,6 +351,17 @@ mod tests {
         assert!(netlink.dump(links(), count).unwrap() >= 1);
     }
 
+    /// Enters a network namespace of its own; `false`: the test is skipped.
+    fn enter_namespace() -> bool {
+        let skip = std::env::var("OFI_XDP_UNPRIVILEGED").is_ok_and(|value| value == "skip");
+        if skip && !nix::unistd::geteuid().is_root() {
+            println!("SKIPPED: needs CAP_SYS_ADMIN and CAP_NET_ADMIN");
+            return false;
+        }
+        nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET).unwrap();
+        true
+    }
+
     fn ip(command: &str) {
         let mut process = std::process::Command::new("ip");
         assert!(process.args(command.split(' ')).status().unwrap().success(), "{command}");
@@ -341,12 +370,9 @@ mod tests {
     /// The kernel fills one datagram ahead, so a sink that adds a link changes the rest.
     #[test]
     fn root_a_dump_of_a_table_that_changes_is_repeated() {
-        let skip = std::env::var("OFI_XDP_UNPRIVILEGED").is_ok_and(|value| value == "skip");
-        if skip && !nix::unistd::geteuid().is_root() {
-            println!("SKIPPED: needs CAP_SYS_ADMIN and CAP_NET_ADMIN");
+        if !enter_namespace() {
             return;
         }
-        nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET).unwrap();
         // Several datagrams of 32 KiB. The loopback interface comes first.
         for number in 0..40 {
             ip(&format!("link add old{number} type veth peer name peer{number}"));
@@ -372,6 +398,61 @@ mod tests {
             found.dedup();
             assert_eq!(found.len(), count, "each one once");
         }
+    }
+
+    /// A name of bytes that are no UTF-8.
+    #[test]
+    fn root_an_object_that_is_not_understood_hides_no_other() {
+        if !enter_namespace() {
+            return;
+        }
+        ip("link add other0 type veth");
+        let mut alias = std::process::Command::new("ip");
+        alias.args(["link", "set", "other0", "alias"]).arg(OsStr::from_bytes(b"caf\xe9"));
+        assert!(alias.status().unwrap().success());
+        let mut netlink = Netlink::open().unwrap();
+        let sink = |found: &mut Vec<u32>, link| {
+            if let RouteNetlinkMessage::NewLink(link) = link {
+                found.push(link.header.index);
+            }
+            Ok(())
+        };
+        // Its other end is understood.
+        assert_eq!(netlink.dump(links(), sink).unwrap().len(), 2);
+    }
+
+    /// An address of MCTP has one byte.
+    #[test]
+    fn messages_behind_one_that_is_not_understood_are_read() {
+        let mut datagram = vec![29, 0, 0, 0, 20, 0, 2, 0, 1, 0, 0, 0, 0, 0, 0, 0];
+        datagram.extend([45, 8, 0, 0, 2, 0, 0, 0, 5, 0, 2, 0, 8, 0, 0, 0]);
+        let mut header = NetlinkHeader::default();
+        header.sequence_number = 1;
+        let mut message = NetlinkMessage::new(header, NetlinkPayload::from(links()));
+        message.finalize();
+        let start = datagram.len();
+        datagram.resize(start + message.buffer_len(), 0);
+        message.serialize(&mut datagram[start..]);
+        let mut understood = Vec::new();
+        parse(&datagram, |_, payload| {
+            understood.push(payload.is_ok());
+            Ok(())
+        })
+        .unwrap();
+        assert_eq!(understood, [false, true]);
+    }
+
+    /// The length of the second message is beyond the datagram.
+    #[test]
+    fn datagrams_that_are_cut_off_are_an_error() {
+        let mut datagram = vec![16, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0];
+        datagram.extend([99, 0, 0, 0, 20, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0]);
+        let mut count = 0;
+        let parsed = parse(&datagram, |_, _| {
+            count += 1;
+            Ok(())
+        });
+        assert_eq!((count, parsed.unwrap_err().kind()), (1, io::ErrorKind::InvalidData));
     }
 
     #[test]
