@@ -93,12 +93,15 @@ impl Netlink {
         self.send(request, NLM_F_REQUEST | NLM_F_DUMP)?;
         self.interrupted = false;
         let (mut found, mut result) = (T::default(), Ok(()));
+        let mut done = None;
         // bound: the kernel's last message
-        while !self.receive(|answer| {
-            if result.is_ok() {
-                result = sink(&mut found, answer);
-            }
-        })? {}
+        while done != Some(true) {
+            done = self.receive(|answer| {
+                if result.is_ok() {
+                    result = sink(&mut found, answer);
+                }
+            })?;
+        }
         result.map(|()| found)
     }
 
@@ -109,8 +112,8 @@ impl Netlink {
     ) -> io::Result<Option<RouteNetlinkMessage>> {
         let mut found = None;
         self.send(request, NLM_F_REQUEST)?;
-        match self.receive(|answer| found = Some(answer)) {
-            Ok(_) => Ok(found),
+        match self.receive_one(|answer| found = Some(answer)) {
+            Ok(()) => Ok(found),
             // ENOENT: no such neighbour. ENETUNREACH, EHOSTUNREACH: no route. ENODEV: no interface.
             Err(error) => match error.kind() {
                 io::ErrorKind::NotFound
@@ -124,7 +127,7 @@ impl Netlink {
     /// Changes the existing object that `request` names.
     pub(crate) fn change(&mut self, request: RouteNetlinkMessage) -> io::Result<()> {
         self.send(request, NLM_F_REQUEST | NLM_F_REPLACE | NLM_F_ACK)?;
-        self.receive(drop).map(drop)
+        self.receive_one(drop)
     }
 
     fn send(&mut self, request: RouteNetlinkMessage, flags: u16) -> io::Result<()> {
@@ -140,21 +143,29 @@ impl Netlink {
         self.socket.send(&self.buffer, 0).map(drop)
     }
 
-    /// Takes one datagram; returns whether it ended the answer. Objects that are not understood are
-    /// left out.
-    fn receive(&mut self, mut sink: impl FnMut(RouteNetlinkMessage)) -> io::Result<bool> {
+    /// Takes an answer of one message. After an error the rest of a former answer is before it.
+    fn receive_one(&mut self, mut sink: impl FnMut(RouteNetlinkMessage)) -> io::Result<()> {
+        // bound: the datagrams of a former answer that the kernel has made
+        while self.receive(&mut sink)?.is_none() {}
+        Ok(())
+    }
+
+    /// Takes one datagram; returns whether it ended the answer. `None`: it is of a former answer.
+    /// Objects that are not understood are left out.
+    fn receive(&mut self, mut sink: impl FnMut(RouteNetlinkMessage)) -> io::Result<Option<bool>> {
         self.buffer.clear();
         self.socket.recv(&mut self.buffer, 0)?;
-        let mut done = false;
+        let mut done = None;
         let Self { sequence, buffer, interrupted, .. } = self;
         parse(buffer, |header, payload| {
             if header.sequence_number != *sequence {
                 return Ok(());
             }
+            let done = done.get_or_insert(false);
             *interrupted |= header.flags & NLM_F_DUMP_INTR != 0;
             match payload {
                 Ok(NetlinkPayload::InnerMessage(inner)) => sink(inner),
-                Ok(NetlinkPayload::Done(_)) => done = true,
+                Ok(NetlinkPayload::Done(_)) => *done = true,
                 Ok(NetlinkPayload::Error(error)) if error.code.is_some() => {
                     return Err(error.to_io());
                 }
@@ -453,6 +464,19 @@ mod tests {
             Ok(())
         });
         assert_eq!((count, parsed.unwrap_err().kind()), (1, io::ErrorKind::InvalidData));
+    }
+
+    #[test]
+    fn answers_to_a_former_request_are_passed_over() {
+        let mut netlink = Netlink::open().unwrap();
+        netlink.send(links(), NLM_F_REQUEST | NLM_F_DUMP).unwrap();
+        let mut request = LinkMessage::default();
+        request.header.index = 1;
+        for _ in 0..3 {
+            let answer = netlink.ask(RouteNetlinkMessage::GetLink(request.clone())).unwrap();
+            let Some(RouteNetlinkMessage::NewLink(link)) = answer else { panic!("{answer:?}") };
+            assert_eq!(link.header.index, 1);
+        }
     }
 
     #[test]
