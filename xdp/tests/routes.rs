@@ -114,7 +114,6 @@ fn a_route_goes_in_silence(route: &str, silence: &str) {
     run(&format!("ip -n {left} route add {} {route} src {}", V4[1], V4[0]));
     assert_eq!(path(&mut client, &mut server), Path::Kernel, "{route}");
     run(&format!("ip -n {left} {silence}"));
-    // The notification of a nexthop object counts as lost, and neighbours are asked for again.
     eventually(silence, || path(&mut client, &mut server) == Path::Xdp);
 }
 

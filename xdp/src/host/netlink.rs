@@ -193,6 +193,9 @@ const RTNLGRP_IPV6_ROUTE: u32 = 11;
 const RTNLGRP_IPV6_RULE: u32 = 19;
 /// The kernel removes routes with their nexthop object without a notification.
 const RTNLGRP_NEXTHOP: u32 = 32;
+/// Types of notifications to that group: `RTM_NEWNEXTHOP`, `RTM_DELNEXTHOP`, and the same of
+/// buckets.
+const NEXTHOP_TYPES: [u16; 4] = [104, 105, 116, 117];
 
 /// A socket for notifications about neighbours, links, addresses, routes and rules.
 pub(crate) struct Monitor {
@@ -240,9 +243,11 @@ pub(crate) enum MonitorResult {
     Nothing,
     /// Notifications, which went to the sink.
     Changes,
-    /// Notifications were lost because they came too fast, or could not be parsed:
-    /// `netlink-packet-route` does not know those of nexthop objects. All state must be requested
-    /// again.
+    /// Notifications, which went to the sink, except for those of nexthop objects:
+    /// `netlink-packet-route` does not know them.
+    Nexthops,
+    /// Notifications were lost because they came too fast, or were not understood. All state must
+    /// be requested again.
     Lost,
 }
 
@@ -283,13 +288,19 @@ impl Monitor {
             // ENOBUFS: the socket's buffer overflowed (netlink(7)).
             Err(_) => return MonitorResult::Lost,
         }
-        let parsed = parse(&self.buffer, |_, payload| {
-            if let NetlinkPayload::InnerMessage(inner) = payload.map_err(io::Error::other)? {
-                sink(inner);
+        let mut result = MonitorResult::Changes;
+        let parsed = parse(&self.buffer, |header, payload| {
+            match payload {
+                Ok(NetlinkPayload::InnerMessage(inner)) => sink(inner),
+                Ok(_) => {}
+                Err(_) if NEXTHOP_TYPES.contains(&header.message_type) => {
+                    result = MonitorResult::Nexthops;
+                }
+                Err(error) => return Err(io::Error::other(error)),
             }
             Ok(())
         });
-        if parsed.is_ok() { MonitorResult::Changes } else { MonitorResult::Lost }
+        if parsed.is_ok() { result } else { MonitorResult::Lost }
     }
 
     /// Readable when [`Self::next`] has a result.

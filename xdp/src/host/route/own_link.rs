@@ -4,7 +4,8 @@
 //! In: notifications, and questions of the route table. Out: the MTU and the carrier, or the reason
 //! why the interface is unusable. Caller: the route table. Bound: one request to the kernel a
 //! question. The answers about a link and about addresses wait for the kernel's lock of all
-//! interfaces (RTNL), which others hold for seconds at times; a notification needs no lock.
+//! interfaces (RTNL), which others hold for seconds at times; a notification needs no lock. So the
+//! table asks when it is made and after lost notifications, at no other time.
 
 use std::net::IpAddr;
 

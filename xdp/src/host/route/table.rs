@@ -11,9 +11,9 @@
 //! Each peer is looked up once in the kernel's tables. Its neighbour is looked up by a thread,
 //! unless the kernel had it when the table was made. Until the thread answers the peer is on the
 //! kernel's path. Notifications keep its hop valid. A changed neighbour affects one hop. A changed
-//! route, rule or link invalidates all peers, at most once a call. The notification of a changed
-//! interface has its new state, and that of the own address tells whether it is still there. Lost
-//! notifications invalidate everything.
+//! route, rule, link or nexthop object invalidates all peers, at most once a call. The notification
+//! of a changed interface has its new state, and that of the own address tells whether it is still
+//! there. Lost notifications invalidate everything.
 
 use std::collections::TryReserveError;
 use std::hash::{BuildHasher as _, RandomState};
@@ -264,6 +264,10 @@ impl Routes {
                 }
                 MonitorResult::Nothing => break,
                 MonitorResult::Changes => {}
+                MonitorResult::Nexthops => {
+                    self.invalidate_peers();
+                    self.recheck = true;
+                }
                 MonitorResult::Lost => self.overrun = true,
             }
         }

@@ -145,6 +145,28 @@ fn root_a_neighbour_is_known_from_the_start_or_asked_for_by_a_thread() {
     assert_eq!(routes.netlink.requests() - requests, 2, "the route");
 }
 
+/// Routing daemons change next hops at any time.
+#[test]
+fn root_a_nexthop_that_changes_costs_no_request_and_no_neighbour() {
+    if !enter_namespace() {
+        return;
+    }
+    ip("link set lo up");
+    let (mut routes, peer) = known(false, false);
+    assert_eq!(routes.refresh(), Ok(()));
+    let (requests, generation) = (routes.netlink.requests(), routes.generation);
+    ip("nexthop add id 9 blackhole");
+    ip("nexthop del id 9");
+    assert_eq!((routes.refresh(), routes.netlink.requests()), (Ok(()), requests));
+    assert_eq!(routes.neighbours.find(peer.address.ip()), 0);
+    assert!(routes.neighbours.get_mut(0).is_some(), "it is known");
+    assert_ne!(routes.generation, generation);
+    let generation = routes.generation;
+    // The kernel removes routes after the notification.
+    assert_eq!(routes.refresh(), Ok(()));
+    assert_ne!(routes.generation, generation);
+}
+
 #[test]
 fn our_own_address_is_the_kernels() {
     let mut routes = routes();
