@@ -297,11 +297,15 @@ fn root_it_comes_back_on_the_interface_that_has_the_address_now() {
     assert_eq!(server.status().interface, "other0");
 }
 
-/// Joins a group on host 1.
+/// Joins a group on host 1, with the server's port.
 fn join(hosts: &Hosts, server: &mut HybridPort) -> SocketAddr {
-    let own = server.local_addr();
-    let group = if own.is_ipv4() { "239.1.2.3" } else { "ff02::7" };
-    let group = SocketAddr::new(group.parse().unwrap(), own.port());
+    join_port(hosts, server, server.local_addr().port())
+}
+
+/// Joins a group on host 1 with this port.
+fn join_port(hosts: &Hosts, server: &mut HybridPort, port: u16) -> SocketAddr {
+    let group = if server.local_addr().is_ipv4() { "239.1.2.3" } else { "ff02::7" };
+    let group = SocketAddr::new(group.parse().unwrap(), port);
     hosts.on(1, || server.join(group, true).unwrap());
     group
 }
@@ -428,33 +432,105 @@ fn relink(hosts: &Hosts) {
     }
 }
 
+type Change = fn(&Hosts);
+
+/// The interface goes, and another one comes, or the same.
+const CHANGES: [(Change, Change); 2] = [(Hosts::unlink, relink), (take_link, give_link_back)];
+
+/// A server on host 1, whose interface has an index that is free on host 0, too.
+fn movable(ip: &str) -> (Hosts, HybridPort) {
+    let hosts = Hosts::new();
+    take_link(&hosts);
+    give_link_back(&hosts);
+    let server = hosts.open(1, ip, Mode::Skb);
+    (hosts, server)
+}
+
+/// Receives until the `AF_XDP` half is lost, or back.
+#[track_caller]
+fn until(server: &mut HybridPort, there: bool) {
+    eventually(if there { "it is back" } else { "it is lost" }, || {
+        server.poll_all_sources();
+        receive_now(server);
+        has_xdp(server) == there
+    });
+}
+
 #[test]
 fn root_groups_that_were_joined_before_come_back_too() {
     if skipped() {
         return;
     }
-    type Change = fn(&Hosts);
-    let changes: [(Change, Change); 2] = [(Hosts::unlink, relink), (take_link, give_link_back)];
     for ((lose, restore), ip) in
-        changes.into_iter().flat_map(|both| [V4[1], V6[1]].map(|ip| (both, ip)))
+        CHANGES.into_iter().flat_map(|both| [V4[1], V6[1]].map(|ip| (both, ip)))
     {
-        let hosts = Hosts::new();
-        // It has an index now that is free on host 0, too.
-        take_link(&hosts);
-        give_link_back(&hosts);
-        let mut server = hosts.open(1, ip, Mode::Skb);
+        let (hosts, mut server) = movable(ip);
         let group = join(&hosts, &mut server);
         receive_from(&hosts, &mut server, group);
         lose(&hosts);
-        let mut is_there = |there| {
-            server.poll_all_sources();
-            receive_now(&mut server);
-            has_xdp(&server) == there
-        };
-        eventually("it is lost", || is_there(false));
+        until(&mut server, false);
         restore(&hosts);
-        eventually("it is back", || is_there(true));
+        until(&mut server, true);
         receive_from(&hosts, &mut server, group);
         send_to(&hosts, &mut server, group);
+    }
+}
+
+/// A group can be joined on an interface that is down, and may then go with it.
+#[test]
+fn root_groups_that_are_joined_while_it_is_lost_come_back_too() {
+    if skipped() {
+        return;
+    }
+    for ((lose, restore), ip) in
+        CHANGES.into_iter().flat_map(|both| [V4[1], V6[1]].map(|ip| (both, ip)))
+    {
+        let (hosts, mut server) = movable(ip);
+        set_link(&hosts, "down");
+        until(&mut server, false);
+        let group = join(&hosts, &mut server);
+        lose(&hosts);
+        restore(&hosts);
+        until(&mut server, true);
+        receive_from(&hosts, &mut server, group);
+    }
+}
+
+/// The loss has another reason, and the interface is there, with its index, at each attempt.
+#[test]
+fn root_groups_come_back_though_no_attempt_misses_the_interface() {
+    if skipped() {
+        return;
+    }
+    for ip in [V4[1], V6[1]] {
+        let (hosts, mut server) = movable(ip);
+        let group = join(&hosts, &mut server);
+        receive_from(&hosts, &mut server, group);
+        set_link(&hosts, "address 02:00:00:00:00:99");
+        until(&mut server, false);
+        take_link(&hosts);
+        give_link_back(&hosts);
+        until(&mut server, true);
+        receive_from(&hosts, &mut server, group);
+    }
+}
+
+/// The kernel counts the members of a group on an interface together.
+#[test]
+fn root_one_of_two_members_of_a_group_leaves_after_both_came_back() {
+    if skipped() {
+        return;
+    }
+    for ip in [V4[1], V6[1]] {
+        let (hosts, mut server) = movable(ip);
+        let first = join(&hosts, &mut server);
+        let second = join_port(&hosts, &mut server, 5001);
+        take_link(&hosts);
+        until(&mut server, false);
+        give_link_back(&hosts);
+        until(&mut server, true);
+        receive_from(&hosts, &mut server, first);
+        server.leave(first);
+        receive_from(&hosts, &mut server, second);
     }
 }

@@ -254,7 +254,6 @@ impl HybridPort {
         let interfaces = interfaces::list(&mut netlink)?;
         let present = interfaces::choose_again(&config, interface, &interfaces, &mut netlink);
         let present = present.ok().flatten().ok_or(Errno::ENODEV)?.index;
-        self.udp.memberships().iter().for_each(|one| one.renew(interface, present));
         self.udp.use_interface(present);
         self.join_on(present, group, receives)
     }

@@ -18,7 +18,7 @@ use crate::host::interfaces::{self, InterfaceInfo};
 use crate::host::netlink::Netlink;
 use crate::host::route::table::Routes;
 use crate::mtu;
-use crate::udp::{GroupMembership, UdpPort};
+use crate::udp::{Memberships, UdpPort};
 
 /// Attempts that wait for neighbours: some four seconds.
 const PATIENCE: u32 = 4;
@@ -30,10 +30,7 @@ pub(super) struct Reopening {
     udp_socket: UninheritedFd,
     /// Index of the interface of the lost half.
     lost: u32,
-    /// That interface was removed, or was down and may have been removed since.
-    was_down: bool,
-    /// Memberships there.
-    memberships: Vec<GroupMembership>,
+    memberships: Memberships,
     announcement: Announcement,
     /// Attempts that wait for the announcement: the routes to some neighbours may come back later
     /// than the interface.
@@ -59,7 +56,6 @@ impl Reopening {
             config: PortConfig { bind: local, ..config.clone() },
             udp_socket: UninheritedFd::duplicate(udp.socket())?,
             lost: routes.interface(),
-            was_down: routes.was_down(),
             memberships: udp.memberships(),
             announcement,
             patience: PATIENCE,
@@ -82,10 +78,10 @@ impl Reopening {
     }
 
     fn open(&mut self, payload_max: usize) -> Result<Reopened, String> {
+        self.memberships.end_without_interface();
         let unread = |error| format!("read the interfaces through netlink: {error}");
         let mut netlink = Netlink::open().map_err(unread)?;
         let interfaces = interfaces::list(&mut netlink).map_err(unread)?;
-        self.was_down |= !interfaces.iter().any(|one| one.index == self.lost && one.up);
         let interface =
             interfaces::choose_again(&self.config, self.lost, &interfaces, &mut netlink)
                 .map_err(|error| error.to_string())?;
@@ -106,9 +102,8 @@ impl Reopening {
         let (found, reasons) = open_best(&self.config, interface.as_ref(), (local, udp_socket));
         let (Some(xdp), Some(interface)) = (found, interface) else { return Err(reasons) };
         log::debug!("{local}: AF_XDP again: {reasons}");
-        if self.was_down || interface.index != self.lost {
-            self.memberships.iter().for_each(|one| one.renew(self.lost, interface.index));
-        }
+        // In any case: the interface may have been away between two attempts.
+        self.memberships.renew(interface.index);
         Ok(Reopened { xdp, interface })
     }
 }

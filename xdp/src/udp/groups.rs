@@ -6,15 +6,20 @@
 //! A group's socket is bound to the address of the group; other sockets of the host may be, too.
 //! Packets to a group leave by the main socket.
 //!
-//! In: groups. Out: their packets, marked. Caller: the UDP port. Bound: [`GROUPS_MAX`].
+//! The kernel ends memberships with their interface. The recovery thread joins the groups again.
+//!
+//! In: groups. Out: their packets, marked. Callers: the UDP port; the recovery thread, which has
+//! the memberships. Bound: [`GROUPS_MAX`].
 
 use std::io;
 use std::net::{SocketAddr, SocketAddrV6};
 use std::num::NonZeroU32;
 use std::os::fd::{AsFd as _, BorrowedFd};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use nix::errno::Errno;
 use ofi_xdp_core::Datagram;
+use rustix::net::netdevice::index_to_name_inlined;
 use socket2::{Domain, InterfaceIndexOrAddress, SockRef, Socket, Type};
 
 use super::gro::Received;
@@ -28,6 +33,8 @@ pub(super) const GROUPS_MAX: usize = 64;
 #[derive(Debug, Default)]
 pub(super) struct Groups {
     sockets: Vec<(SocketAddr, KernelSocket)>,
+    /// One for each socket.
+    memberships: Memberships,
     /// The socket that is polled first in the next call.
     first: usize,
     /// Whether the groups go before the port's own address in the next call.
@@ -47,29 +54,28 @@ impl Groups {
         if self.sockets.len() >= GROUPS_MAX {
             return Err(Errno::ENOBUFS.into());
         }
+        let mut memberships = self.memberships.lock();
         let socket = open(group, interface)?;
+        let copy = UninheritedFd::duplicate(socket.socket.as_fd())?;
+        memberships.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
         self.sockets.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
         let last = self.sockets.len();
+        memberships.push(Membership { group, socket: copy, interface });
         self.sockets.push((group, socket));
         let added = self.sockets.get(last).ok_or(Errno::ENOMEM)?;
         Ok(&added.1)
     }
 
-    /// Receives from `group` no more, which it does on the interface with this index.
-    pub(super) fn leave(&mut self, group: SocketAddr, interface: u32) {
-        for (_, socket) in self.sockets.extract_if(.., |(joined, _)| *joined == group) {
-            // Another thread may have the socket, too. On a removed interface none is a member.
-            let _ = leave(&SockRef::from(&socket.socket), group, interface);
-        }
+    /// Receives from `group` no more.
+    pub(super) fn leave(&mut self, group: SocketAddr) {
+        let mut memberships = self.memberships.lock();
+        memberships.extract_if(.., |one| one.group == group).for_each(|one| one.end());
+        self.sockets.retain(|(joined, _)| *joined != group);
     }
 
-    /// The memberships, for another thread. Without a descriptor one is left out.
-    pub(super) fn memberships(&self) -> Vec<GroupMembership> {
-        let membership = |(group, socket): &(SocketAddr, KernelSocket)| {
-            let socket = UninheritedFd::duplicate(socket.socket.as_fd()).ok()?;
-            Some(GroupMembership { group: *group, socket })
-        };
-        self.sockets.iter().filter_map(membership).collect()
+    /// The memberships, for another thread as well.
+    pub(super) const fn memberships(&self) -> &Memberships {
+        &self.memberships
     }
 
     /// All sockets.
@@ -141,28 +147,74 @@ fn open(group: SocketAddr, interface: u32) -> io::Result<KernelSocket> {
     KernelSocket::prepare(socket.into(), group)
 }
 
+/// The memberships of a port, which two threads share.
+#[derive(Clone, Default, Debug)]
+pub(crate) struct Memberships(Arc<Mutex<Vec<Membership>>>);
+
 /// The membership of a group's socket.
 #[derive(Debug)]
-pub(crate) struct GroupMembership {
+struct Membership {
     group: SocketAddr,
     socket: UninheritedFd,
+    /// Index of the interface where it was joined last.
+    interface: u32,
 }
 
-impl GroupMembership {
-    /// Receives on the interface with the index `new` instead of `old`, which was removed: the
-    /// kernel has ended the membership there. Waits for the lock of all interfaces.
-    pub(crate) fn renew(&self, old: u32, new: u32) {
-        let socket = SockRef::from(&self.socket);
-        // One on an interface that is gone still counts for the socket. Without it the group was
-        // left since, or joined elsewhere.
-        if leave(&socket, self.group, old).is_ok()
-            && let Err(error) = self.join(&socket, new)
-        {
-            log::warn!("{}: packets to the group come no more: {error}", self.group);
+impl Memberships {
+    fn lock(&self) -> MutexGuard<'_, Vec<Membership>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends those whose interface is away. The kernel has ended them there, and the socket does not
+    /// know. Once the interface is back, the end of this one would count as that of another member
+    /// (`ip_mc_dec_group`, net/ipv4/igmp.c).
+    pub(crate) fn end_without_interface(&self) {
+        self.lock().iter().filter(|one| one.lacks_interface()).for_each(Membership::end);
+    }
+
+    /// Joins all groups anew, on the interface with this index. Waits for the lock of all
+    /// interfaces.
+    pub(crate) fn renew(&self, interface: u32) {
+        let mut memberships = self.lock();
+        // All end first: the kernel counts the members of a group together.
+        memberships.iter().for_each(Membership::end);
+        for one in &mut *memberships {
+            one.interface = interface;
+            if let Err(error) = one.begin() {
+                log::warn!("{}: packets to the group come no more: {error}", one.group);
+            }
         }
     }
 
-    fn join(&self, socket: &Socket, new: u32) -> io::Result<()> {
+    /// As [`Self::renew`], if a group was joined on another interface.
+    pub(super) fn follow(&self, interface: u32) {
+        if self.lock().iter().any(|one| one.interface != interface) {
+            self.renew(interface);
+        }
+    }
+}
+
+impl Membership {
+    fn lacks_interface(&self) -> bool {
+        let name = index_to_name_inlined(&self.socket, self.interface);
+        name.is_err_and(|error| error == rustix::io::Errno::NODEV)
+    }
+
+    /// Ends it, if the socket has it.
+    fn end(&self) {
+        let socket = SockRef::from(&self.socket);
+        let _ = match self.group {
+            SocketAddr::V4(v4) => {
+                let interface = InterfaceIndexOrAddress::Index(self.interface);
+                socket.leave_multicast_v4_n(v4.ip(), &interface)
+            }
+            SocketAddr::V6(v6) => socket.leave_multicast_v6(v6.ip(), self.interface),
+        };
+    }
+
+    /// Begins it anew.
+    fn begin(&self) -> io::Result<()> {
+        let (socket, new) = (SockRef::from(&self.socket), self.interface);
         match self.group {
             SocketAddr::V4(v4) => {
                 socket.join_multicast_v4_n(v4.ip(), &InterfaceIndexOrAddress::Index(new))
@@ -181,19 +233,17 @@ impl GroupMembership {
     }
 }
 
-/// Ends the membership of a socket on an interface.
-fn leave(socket: &Socket, group: SocketAddr, interface: u32) -> io::Result<()> {
-    match group {
-        SocketAddr::V4(v4) => {
-            socket.leave_multicast_v4_n(v4.ip(), &InterfaceIndexOrAddress::Index(interface))
-        }
-        SocketAddr::V6(v6) => socket.leave_multicast_v6(v6.ip(), interface),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Runs `ip`, and returns its output.
+    fn ip(command: &str) -> String {
+        let mut process = std::process::Command::new("ip");
+        let output = process.args(command.split(' ')).output().unwrap();
+        assert!(output.status.success(), "{command}");
+        String::from_utf8(output.stdout).unwrap()
+    }
 
     #[test]
     fn a_membership_is_renewed_unless_the_group_was_left() {
@@ -202,13 +252,70 @@ mod tests {
         for leaves in [false, true] {
             let mut groups = Groups::default();
             groups.join(group, lo).unwrap();
-            let memberships = groups.memberships();
+            let copy = groups.descriptors().next().unwrap().try_clone_to_owned().unwrap();
+            let memberships = groups.memberships().clone();
             if leaves {
-                groups.leave(group, lo);
+                groups.leave(group);
             }
-            memberships[0].renew(lo, lo);
-            let is_member = leave(&SockRef::from(&memberships[0].socket), group, lo).is_ok();
-            assert_eq!(is_member, !leaves);
+            memberships.renew(lo);
+            let SocketAddr::V4(v4) = group else { unreachable!() };
+            let lo = InterfaceIndexOrAddress::Index(lo);
+            let left = SockRef::from(&copy).leave_multicast_v4_n(v4.ip(), &lo);
+            assert_eq!(left.is_ok(), !leaves);
+        }
+    }
+
+    /// Members in two processes renew one after the other.
+    #[test]
+    fn root_members_that_end_while_the_interface_is_away_are_counted_each() {
+        let skip = std::env::var("OFI_XDP_UNPRIVILEGED").is_ok_and(|value| value == "skip");
+        if skip && !nix::unistd::geteuid().is_root() {
+            println!("SKIPPED: needs CAP_SYS_ADMIN and CAP_NET_ADMIN");
+            return;
+        }
+        nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET).unwrap();
+        for group in ["239.255.72.3", "ff02::7:72"] {
+            for back in [77, 78] {
+                ip("link add own0 index 77 type veth peer name other0");
+                ip("link set own0 up");
+                let address = SocketAddr::new(group.parse().unwrap(), 7000);
+                let mut members = [Groups::default(), Groups::default()];
+                for member in &mut members {
+                    member.join(address, 77).unwrap();
+                }
+                ip("link del own0");
+                members.iter().for_each(|one| one.memberships().end_without_interface());
+                ip(&format!("link add own0 index {back} type veth peer name other0"));
+                ip("link set own0 up");
+                members.iter().for_each(|one| one.memberships().renew(back));
+                let is_member = || ip("maddr show dev own0").contains(group);
+                members[0].leave(address);
+                assert!(is_member(), "the other one is");
+                members[1].leave(address);
+                assert!(!is_member());
+                ip("link del own0");
+            }
+        }
+    }
+
+    #[test]
+    fn root_a_group_that_was_joined_elsewhere_follows_the_interface() {
+        let skip = std::env::var("OFI_XDP_UNPRIVILEGED").is_ok_and(|value| value == "skip");
+        if skip && !nix::unistd::geteuid().is_root() {
+            println!("SKIPPED: needs CAP_SYS_ADMIN and CAP_NET_ADMIN");
+            return;
+        }
+        nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET).unwrap();
+        ip("link add own0 index 77 type veth peer name other0 index 78");
+        ip("link set own0 up");
+        ip("link set other0 up");
+        let group = SocketAddr::new([239, 255, 72, 3].into(), 7000);
+        let mut groups = Groups::default();
+        groups.join(group, 77).unwrap();
+        for index in [78, 78, 77] {
+            groups.memberships().follow(index);
+            let is_member = |name| ip(&format!("maddr show dev {name}")).contains("239.255.72.3");
+            assert_eq!([is_member("own0"), is_member("other0")], [index == 77, index == 78]);
         }
     }
 }

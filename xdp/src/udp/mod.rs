@@ -34,8 +34,8 @@ use crate::mtu::payload_max;
 use crate::stats::PortStats;
 use connected::ConnectedPeer;
 use gro::Received;
-pub(crate) use groups::GroupMembership;
 use groups::Groups;
+pub(crate) use groups::Memberships;
 use gso::GsoBatches;
 use long_packets::LongPackets;
 use rustix::net::sockopt::set_ip_multicast_if_with_ifindex;
@@ -182,15 +182,17 @@ impl UdpPort {
         })
     }
 
-    /// The memberships in groups, which end with their interface.
-    pub(crate) fn memberships(&self) -> Vec<GroupMembership> {
-        self.groups.memberships()
+    /// The memberships in groups, for another thread as well.
+    pub(crate) fn memberships(&self) -> Memberships {
+        self.groups.memberships().clone()
     }
 
-    /// Goes on with the interface with this index, another one or the same.
+    /// Goes on with the interface with this index, another one or the same. Groups that were joined
+    /// on another one follow.
     #[cold]
     pub(crate) fn use_interface(&mut self, interface: u32) {
         self.set_interface(interface);
+        self.groups.memberships().follow(interface);
         if let Err(error) = self.send_to_groups_by(interface) {
             log::warn!("{}: packets to groups leave no more: {error}", self.local);
         }
@@ -199,7 +201,7 @@ impl UdpPort {
     /// Receives packets to `group` no more.
     pub(crate) fn leave(&mut self, group: SocketAddr) {
         self.end_silence();
-        self.groups.leave(group, self.interface().unwrap_or(0));
+        self.groups.leave(group);
     }
 
     /// Makes the next [`Self::receive`] poll all sockets; see [`ConnectedPeer::poll_all_sources`].

@@ -33,8 +33,6 @@ pub(super) struct OwnLink {
     has_carrier: bool,
     len_max: usize,
     removed: bool,
-    /// It was down at a time. The kernel may have ended memberships there since.
-    was_down: bool,
 }
 
 impl OwnLink {
@@ -43,17 +41,7 @@ impl OwnLink {
         let InterfaceInfo { index, mac, mtu, up, .. } = *interface;
         let has_own = interface.owns(own);
         let len_max = mtu::payload_max(mtu, own);
-        Self {
-            own,
-            has_own,
-            interface: index,
-            mac,
-            mtu,
-            has_carrier: up,
-            len_max,
-            removed: false,
-            was_down: false,
-        }
+        Self { own, has_own, interface: index, mac, mtu, has_carrier: up, len_max, removed: false }
     }
 
     /// The own address.
@@ -139,7 +127,6 @@ impl OwnLink {
         let answer = netlink.ask(RouteNetlinkMessage::GetLink(request));
         // Without an answer the interface is gone.
         let Ok(Some(RouteNetlinkMessage::NewLink(link))) = answer else {
-            self.was_down = true;
             return Err(DOWN);
         };
         self.changed(&link)
@@ -149,11 +136,6 @@ impl OwnLink {
     #[cold]
     pub(super) const fn remove(&mut self) {
         self.removed = true;
-    }
-
-    /// Whether the interface was removed, or was down: it may be removed later.
-    pub(super) const fn was_down(&self) -> bool {
-        self.removed || self.was_down
     }
 
     /// Whether the interface was removed. Another one may have its index since.
@@ -166,7 +148,6 @@ impl OwnLink {
     #[cold]
     pub(super) fn changed(&mut self, link: &LinkMessage) -> Result<(), &'static str> {
         if !link.header.flags.contains(LinkFlags::Up) {
-            self.was_down = true;
             return Err(DOWN);
         }
         for attribute in &link.attributes {

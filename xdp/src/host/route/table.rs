@@ -195,12 +195,6 @@ impl Routes {
         self.link.mtu()
     }
 
-    /// Whether the interface was removed, with all that the kernel had for it, or was down, so that
-    /// it may be removed later.
-    pub(crate) const fn was_down(&self) -> bool {
-        self.link.was_down()
-    }
-
     /// Whether the interface has a carrier.
     pub(crate) const fn has_carrier(&self) -> bool {
         self.link.has_carrier()

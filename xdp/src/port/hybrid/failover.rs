@@ -46,10 +46,8 @@ impl HybridPort {
     }
 
     /// Starts the thread that closes the `lost` half and opens it again.
-    fn recover(&mut self, mut lost: XdpHalf) {
+    fn recover(&mut self, lost: XdpHalf) {
         let Some(namespace) = self.namespace.clone() else { return };
-        // A notification may tell that the interface was removed.
-        let _ = lost.routes.refresh();
         let local = self.local_addr();
         let reopening = Reopening::new(&self.config, local, &self.udp, &lost.routes);
         let mut reopening = match reopening {
