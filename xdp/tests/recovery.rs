@@ -5,31 +5,19 @@
 mod common;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
-use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
 use std::thread;
 use std::time::Duration;
 
 use common::{
-    Hosts, INTERFACE, V4, V6, config, duplicate, echo, eventually, is_readable, learn_hops, now,
-    packet, run, send, skipped, to,
+    Hosts, INTERFACE, V4, V6, config, echo, eventually, is_readable, learn_hops, now, packet, run,
+    send, skipped, sockets, to,
 };
 use nix::errno::Errno;
 use nix::poll::PollTimeout;
-use nix::sys::socket::{
-    AddressFamily, SockaddrLike as _, SockaddrStorage, getsockname, getsockopt, sockopt,
-};
+use nix::sys::socket::{AddressFamily, SockaddrLike as _, SockaddrStorage, getsockopt, sockopt};
 use ofi_xdp_core::Port as _;
 use ofi_xdp_datapath::{AttachMode, HybridPort, Mode, PortConfig, Redirect, Tier, XskMode};
 use socket2::SockRef;
-
-/// Duplicates of this process's sockets with a `wanted` address.
-fn sockets(wanted: impl Fn(SockaddrStorage) -> bool) -> Vec<OwnedFd> {
-    let names = std::fs::read_dir("/proc/self/fd").unwrap().map(|entry| entry.unwrap().file_name());
-    let all: Vec<RawFd> = names.map(|name| name.to_str().unwrap().parse().unwrap()).collect();
-    // The descriptor of the listing itself is closed.
-    let copies = all.into_iter().filter_map(duplicate);
-    copies.filter(|copy| getsockname(copy.as_raw_fd()).is_ok_and(&wanted)).collect()
-}
 
 /// Whether the port's kernel socket accepts joined packets.
 fn takes_joined(port: &HybridPort) -> bool {

@@ -4,11 +4,16 @@
 
 mod common;
 
+use std::net::UdpSocket;
+
 use common::{
-    Hosts, INTERFACE, V4, V6, echo, eventually, learn_hops, now, packet, run, send, skipped, to,
+    Hosts, INTERFACE, V4, V6, echo, eventually, learn_hops, now, packet, run, send, skipped,
+    sockets, to,
 };
+use nix::sys::socket::SockaddrStorage;
 use ofi_xdp_core::Port;
 use ofi_xdp_datapath::{HybridPort, Mode};
+use socket2::SockRef;
 
 /// The other interface of each host, and its addresses.
 const OTHER: &str = "veth9";
@@ -101,6 +106,45 @@ fn root_a_stale_neighbour_gets_a_packet_from_the_kernel_beside_batches() {
         send(&mut client, to(0, server.local_addr()), &packet(0, 64));
         client.flush().unwrap();
         assert_eq!(client.stats().udp_transmitted - before, by_kernel);
+    }
+}
+
+/// The kernel's socket has no room, so the kernel does not check the neighbour with this packet.
+#[test]
+fn root_a_stale_neighbour_gets_another_packet_from_the_kernel_that_refused_one() {
+    if skipped() {
+        return;
+    }
+    for mode in [Mode::Skb, Mode::Auto] {
+        let hosts = Hosts::new();
+        let mut client = hosts.open(0, V4[0], mode);
+        let mut server = hosts.open(1, V4[1], mode);
+        learn_hops(&mut client, &mut server);
+        let [left, right] = &hosts.names;
+        let address = run(&format!("ip netns exec {right} cat /sys/class/net/{INTERFACE}/address"));
+        let address = address.trim();
+        // Packets to a neighbour that does not answer wait in the kernel.
+        let silent = "198.18.0.99";
+        let own = SockaddrStorage::from(client.local_addr());
+        let socket = UdpSocket::from(sockets(|its| its == own).remove(0));
+        SockRef::from(&socket).set_send_buffer_size(0).unwrap();
+        while socket.send_to(&[0; 1400], (silent, 9)).is_ok() {}
+        let stale = format!("{} lladdr {address} dev {INTERFACE} nud stale", V4[1]);
+        run(&format!("ip -n {left} neigh replace {stale}"));
+        let is_stale = || run(&format!("ip -n {left} neigh show {}", V4[1])).contains("STALE");
+        client.poll_all_sources();
+        client.receive(now(), 1, &mut |_| {}).unwrap();
+        for refused in [1, 1, 0, 0] {
+            let before = client.stats().udp_lost;
+            send(&mut client, to(0, server.local_addr()), &packet(0, 64));
+            client.flush().unwrap();
+            assert_eq!(client.stats().udp_lost - before, refused);
+            assert_eq!(is_stale(), refused == 1);
+            let known = format!("{silent} lladdr {address} dev {INTERFACE} nud permanent");
+            if refused == 1 && before > 0 {
+                run(&format!("ip -n {left} neigh replace {known}"));
+            }
+        }
     }
 }
 

@@ -354,7 +354,12 @@ impl Port for HybridPort {
                 self.fall_back(&error.to_string());
             }
         }
-        self.udp.flush(&mut self.stats);
+        let Self { xdp, udp, stats, .. } = self;
+        udp.flush(stats, |to| {
+            if let Some(xdp) = xdp {
+                xdp.routes.kernel_refused(to);
+            }
+        });
         if self.xdp.is_none() && self.udp.reconnect_if_due() && self.wakeup_set.is_armed() {
             self.arm_sources();
         }

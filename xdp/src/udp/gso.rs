@@ -47,6 +47,9 @@ pub(super) struct GsoBatch {
     length: usize,
     /// Whether its packets leave by the kernel, whatever other path there is.
     stays: bool,
+    /// Whether one of them has no other path. It may be the one for which the kernel checks a stale
+    /// neighbour.
+    pub(super) lacks_path: bool,
 }
 
 impl GsoBatch {
@@ -149,6 +152,7 @@ impl GsoBatches {
                 start,
                 length: len,
                 stays: false,
+                lacks_path: false,
             };
             self.batches.push(batch);
         }
@@ -174,6 +178,7 @@ impl GsoBatches {
     pub(super) fn keep_last(&mut self) {
         if let Some(batch) = self.batches.last_mut() {
             batch.stays = true;
+            batch.lacks_path = true;
         }
     }
 

@@ -339,14 +339,16 @@ impl UdpPort {
     }
 
     /// Sends all queued packets: one system call for each long batch, one for each other packet.
+    /// `refused` gets the destination of one that [`Self::keep_last`] named, if the socket had no
+    /// room for it.
     #[inline]
-    pub fn flush(&mut self, stats: &mut PortStats) {
+    pub fn flush(&mut self, stats: &mut PortStats, refused: impl FnMut(Destination)) {
         if !self.batches.is_empty() {
-            self.send_batches(stats);
+            self.send_batches(stats, refused);
         }
     }
 
-    fn send_batches(&mut self, stats: &mut PortStats) {
+    fn send_batches(&mut self, stats: &mut PortStats, mut refused: impl FnMut(Destination)) {
         let Self { main, connected, senders, batches, long_packets, local, .. } = self;
         let mut segments = true;
         batches.drain(|batch, bytes| {
@@ -354,6 +356,12 @@ impl UdpPort {
             let sender = senders.as_mut().and_then(|senders| senders.socket(batch.to.peer));
             let source = sender.unwrap_or(main);
             stats.udp_transmitted += u64::from(batch.count);
+            let mut lose = |count: u16, error: &io::Error| {
+                stats.udp_lost += u64::from(count);
+                if batch.lacks_path && error.kind() == io::ErrorKind::WouldBlock {
+                    refused(batch.to);
+                }
+            };
             if batch.uses_gso() && segments {
                 stats.udp_sends += 1;
                 match source.send_gso(to, bytes, batch.segment) {
@@ -364,10 +372,7 @@ impl UdpPort {
                         log::trace!("{local}: sending packet by packet: {error}");
                         segments = false;
                     }
-                    Err(_) => {
-                        stats.udp_lost += u64::from(batch.count);
-                        return;
-                    }
+                    Err(error) => return lose(batch.count, &error),
                     Ok(()) => return,
                 }
             }
@@ -384,7 +389,9 @@ impl UdpPort {
                 if sent.as_ref().is_err_and(is_too_long) {
                     sent = long_packets.send(source, packet, to);
                 }
-                stats.udp_lost += u64::from(sent.is_err());
+                if let Err(error) = sent {
+                    lose(1, &error);
+                }
             }
         });
         if !segments {

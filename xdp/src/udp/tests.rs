@@ -24,7 +24,7 @@ fn send_all(from: &mut UdpPort, to: SocketAddr, sizes: &[usize]) -> PortStats {
         });
         assert_eq!(result, Transmitted::Sent);
     }
-    from.flush(&mut stats);
+    from.flush(&mut stats, |_| {});
     stats
 }
 
@@ -98,7 +98,7 @@ fn nothing_to_send_gives_the_buffer_back() {
     let mut port = port("127.0.0.1");
     assert_eq!(port.transmit(|_| None), Transmitted::Nothing);
     let mut stats = PortStats::default();
-    port.flush(&mut stats);
+    port.flush(&mut stats, |_| {});
     assert_eq!(stats.udp_sends, 0);
 }
 

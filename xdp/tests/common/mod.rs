@@ -6,7 +6,7 @@
 
 use std::fs::File;
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::{AsFd as _, OwnedFd, RawFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd, RawFd};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sched::{CloneFlags, setns};
+use nix::sys::socket::{SockaddrStorage, getsockname};
 use ofi_xdp_core::{Datagram, Destination, PeerId, Port, Transmit, Transmitted};
 pub(crate) use ofi_xdp_datapath::now;
 use ofi_xdp_datapath::{HybridPort, Mode, PortConfig};
@@ -33,6 +34,15 @@ pub(crate) fn skipped() -> bool {
 pub(crate) fn duplicate(fd: RawFd) -> Option<OwnedFd> {
     let process = pidfd_open(getpid(), PidfdFlags::empty()).unwrap();
     pidfd_getfd(process, fd, PidfdGetfdFlags::empty()).ok()
+}
+
+/// Duplicates of this process's sockets with a `wanted` address.
+pub(crate) fn sockets(wanted: impl Fn(SockaddrStorage) -> bool) -> Vec<OwnedFd> {
+    let names = std::fs::read_dir("/proc/self/fd").unwrap().map(|entry| entry.unwrap().file_name());
+    let all: Vec<RawFd> = names.map(|name| name.to_str().unwrap().parse().unwrap()).collect();
+    // The descriptor of the listing itself is closed.
+    let copies = all.into_iter().filter_map(duplicate);
+    copies.filter(|copy| getsockname(copy.as_raw_fd()).is_ok_and(&wanted)).collect()
 }
 
 /// Whether the port's descriptor is readable within `timeout`.

@@ -155,6 +155,19 @@ impl Routes {
         Some(Hop { mac: neighbour.mac?, gateway: route.gateway, source: route.source.port() })
     }
 
+    /// The kernel's socket had no room for a packet to `to`, so the kernel does not check the
+    /// neighbour for it. The next packet goes there, too.
+    #[cold]
+    pub(crate) fn kernel_refused(&mut self, to: Destination) {
+        let route = self.peers.get(to.peer.slot() as usize);
+        if let Some(route) = route.filter(|route| route.address == to.address)
+            && route.generation == self.generation
+            && let Some(neighbour) = self.neighbours.get_mut(route.neighbour)
+        {
+            neighbour.stale = true;
+        }
+    }
+
     /// Follows advice about the source port of packets to a peer. Returns whether it has changed.
     /// Packets by the kernel's path keep the own port.
     pub(crate) fn advise(&mut self, now: Instant, to: Destination, advice: PathAdvice) -> bool {

@@ -155,7 +155,16 @@ fn short_batches_are_rerouted() {
     let [three, four, long] =
         [(3, 1472, 1472), (4, 1472, 1472), (3, 4140, 8972)].map(|(count, segment, receive_max)| {
             let (to, start, length) = (peer(1), 0, segment * usize::from(count));
-            GsoBatch { to, segment, count, receive_max, start, length, stays: false }
+            GsoBatch {
+                to,
+                segment,
+                count,
+                receive_max,
+                start,
+                length,
+                stays: false,
+                lacks_path: false,
+            }
         });
     assert!(three.uses_gso() && three.is_short());
     assert!(!four.is_short() && !long.is_short());

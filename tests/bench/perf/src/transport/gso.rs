@@ -107,7 +107,7 @@ impl Transport for GsoTransport {
                     return Ok(());
                 }
                 Transmitted::Nothing => bail!("a message of {len} bytes does not fit"),
-                Transmitted::Full => self.port.flush(&mut self.stats),
+                Transmitted::Full => self.port.flush(&mut self.stats, |_| {}),
             }
         }
         bail!("the socket sends nothing any more")
@@ -117,7 +117,7 @@ impl Transport for GsoTransport {
     fn poll(&mut self, mut sink: impl FnMut(&[u8])) -> anyhow::Result<usize> {
         if self.queued {
             self.queued = false;
-            self.port.flush(&mut self.stats);
+            self.port.flush(&mut self.stats, |_| {});
         }
         // Without a second socket, polls do not depend on the time.
         let sink = &mut |datagram: Datagram<'_>| sink(datagram.bytes);

@@ -193,6 +193,18 @@ fn a_stale_neighbour_gets_one_packet_through_the_kernel() {
 }
 
 #[test]
+fn a_neighbour_gets_another_packet_if_the_kernel_refused_one_to_it() {
+    let (mut routes, peer) = known(true, false);
+    assert_eq!(routes.hop(peer, 64), None);
+    routes.kernel_refused(to(1, "198.18.0.3"));
+    assert!(routes.hop(peer, 64).is_some(), "it was to another peer");
+    routes.kernel_refused(peer);
+    assert_eq!(routes.hop(peer, 64), None);
+    assert!(routes.hop(peer, 64).is_some());
+    routes.kernel_refused(to(9, "198.18.0.2"));
+}
+
+#[test]
 fn a_source_port_outlives_a_changed_route_and_not_a_changed_peer() {
     let (mut routes, peer) = known(false, false);
     let advice = PathAdvice::Wanted { source: 7000, wanted: WantedPort::other(4) };
