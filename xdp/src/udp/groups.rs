@@ -60,7 +60,7 @@ impl Groups {
         memberships.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
         self.sockets.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
         let last = self.sockets.len();
-        memberships.push(Membership { group, socket: copy, interface });
+        memberships.push(GroupMembership { group, socket: copy, interface });
         self.sockets.push((group, socket));
         let added = self.sockets.get(last).ok_or(Errno::ENOMEM)?;
         Ok(&added.1)
@@ -149,11 +149,11 @@ fn open(group: SocketAddr, interface: u32) -> io::Result<KernelSocket> {
 
 /// The memberships of a port, which two threads share.
 #[derive(Clone, Default, Debug)]
-pub(crate) struct Memberships(Arc<Mutex<Vec<Membership>>>);
+pub(crate) struct Memberships(Arc<Mutex<Vec<GroupMembership>>>);
 
 /// The membership of a group's socket.
 #[derive(Debug)]
-struct Membership {
+struct GroupMembership {
     group: SocketAddr,
     socket: UninheritedFd,
     /// Index of the interface where it was joined last.
@@ -161,15 +161,15 @@ struct Membership {
 }
 
 impl Memberships {
-    fn lock(&self) -> MutexGuard<'_, Vec<Membership>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<GroupMembership>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends those whose interface is away. The kernel has ended them there, and the socket does not
-    /// know. Once the interface is back, the end of this one would count as that of another member
-    /// (`ip_mc_dec_group`, net/ipv4/igmp.c).
+    /// Ends those on an interface that is away. The kernel has ended them there, and the socket
+    /// does not know. Once the interface is back, the end of this one would count as that of
+    /// another member (`ip_mc_dec_group`, net/ipv4/igmp.c).
     pub(crate) fn end_without_interface(&self) {
-        self.lock().iter().filter(|one| one.lacks_interface()).for_each(Membership::end);
+        self.lock().iter().filter(|one| one.lacks_interface()).for_each(GroupMembership::end);
     }
 
     /// Joins all groups anew, on the interface with this index. Waits for the lock of all
@@ -177,7 +177,7 @@ impl Memberships {
     pub(crate) fn renew(&self, interface: u32) {
         let mut memberships = self.lock();
         // All end first: the kernel counts the members of a group together.
-        memberships.iter().for_each(Membership::end);
+        memberships.iter().for_each(GroupMembership::end);
         for one in &mut *memberships {
             one.interface = interface;
             if let Err(error) = one.begin() {
@@ -194,7 +194,7 @@ impl Memberships {
     }
 }
 
-impl Membership {
+impl GroupMembership {
     fn lacks_interface(&self) -> bool {
         let name = index_to_name_inlined(&self.socket, self.interface);
         name.is_err_and(|error| error == rustix::io::Errno::NODEV)
