@@ -140,6 +140,61 @@ fn an_endpoint_that_reads_no_slices_holds_up_its_own_messages_alone() {
     assert_eq!(world.nodes[1].engine.stored_messages(), 0);
 }
 
+/// The messages of finished slices at node 1.
+fn slices(world: &mut World, ended: &[Completion]) -> Vec<Vec<u8>> {
+    let memory = &mut world.nodes[1].memory;
+    ended.iter().map(|it| memory.slice(it.slice.unwrap(), it.len).unwrap().1).collect()
+}
+
+#[test]
+fn stored_messages_keep_their_order_while_another_endpoint_reads_no_slices() {
+    let (mut world, [[to_hog, hog], [to_other, other]]) = two_links();
+    world.set_unpolled(1, true);
+    world.multi_recv(1, (1 << 10, 8), |r| r.from = Some(hog)).unwrap();
+    for _ in 0..=small().slices / 2 {
+        world.send_on(0, to_hog, 0, vec![9; 8]);
+    }
+    world.send_on(0, to_other, 0, vec![0; 8]);
+    world.run(MILLI);
+    assert_eq!(world.nodes[1].engine.stored_messages(), 2);
+    world.multi_recv(1, (1 << 10, 8), |r| (r.from, r.context) = (Some(other), Context(1))).unwrap();
+    world.send_on(0, to_other, 0, vec![1; 8]);
+    world.run(MILLI);
+    let ended = received(&mut world, &[[to_hog, hog], [to_other, other]], 1);
+    assert_eq!(slices(&mut world, &ended), [[0; 8], [1; 8]]);
+    world.audit();
+}
+
+#[test]
+fn endpoints_that_both_wait_for_slices_get_all_their_messages_in_order() {
+    let (mut world, pairs) = two_links();
+    let messages = small().slices + 2;
+    world.set_unpolled(1, true);
+    for (number, [_, peer]) in pairs.into_iter().enumerate() {
+        let context = Context(number as u64);
+        let wanted = |r: &mut RecvRequest| (r.from, r.context) = (Some(peer), context);
+        world.multi_recv(1, (1 << 10, 8), wanted).unwrap();
+    }
+    for message in 0..messages {
+        for [peer, _] in pairs {
+            world.send_on(0, peer, 0, vec![message as u8; 8]);
+        }
+    }
+    world.run(MILLI);
+    let mut seen = [vec![], vec![]];
+    for _ in 0..messages {
+        for (number, seen) in seen.iter_mut().enumerate() {
+            let ended = received(&mut world, &pairs, number);
+            seen.extend(slices(&mut world, &ended));
+        }
+        world.drive(1, Budget::PROGRESS);
+        world.audit();
+    }
+    let all: Vec<_> = (0..messages).map(|message| vec![message as u8; 8]).collect();
+    assert_eq!(seen, [all.clone(), all]);
+    assert_eq!(world.nodes[1].engine.stored_messages(), 0);
+}
+
 /// Writes with data on the connection with `peer` of node 0.
 fn write_with_data(world: &mut World, peer: PeerId, remote: Remote, count: u32) {
     for _ in 0..count {

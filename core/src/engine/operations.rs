@@ -258,7 +258,7 @@ impl Engine<'_> {
     /// The length of the stored message that a receive would match, if there is one.
     #[inline]
     pub fn stored_len(&mut self, request: &RecvRequest) -> Option<u64> {
-        self.matcher.stored_len(request)
+        self.matcher.stored_len(&self.cx, request)
     }
 
     /// Completes a receive that was cancelled before an engine had it; `many`: it was a

@@ -125,7 +125,7 @@ impl Matcher<'_> {
     fn fill<M: Memory>(&mut self, cx: &mut Ctx<'_>, slot: RecvSlot, memory: &mut M) {
         let request = self.recvs[slot].request;
         // bound: stored messages
-        while let Some(message) = self.find_stored(&request) {
+        while let Some(message) = self.find_stored(cx, &request) {
             let stored = *self.unexpected.message(message);
             let Some(taker) = self.take_posted(cx, slot, (stored.peer, &stored.envelope), memory)
             else {

@@ -26,7 +26,7 @@ impl Matcher<'_> {
     ) -> Result<(), PostError> {
         self.end_searches(cx, sender, memory);
         let slot = self.begin_peek(cx, request)?;
-        let Some(message) = self.find_stored(&request) else {
+        let Some(message) = self.find_stored(cx, &request) else {
             self.recvs[slot].outcome = Err(OpError::NoMessage);
             cx.completions.finish_recv(&mut self.recvs, slot);
             return Ok(());

@@ -56,8 +56,8 @@ impl Matcher<'_> {
     }
 
     /// See [`Engine::stored_len`](crate::Engine::stored_len).
-    pub(crate) fn stored_len(&mut self, request: &RecvRequest) -> Option<u64> {
-        let slot = self.find_stored(request)?;
+    pub(crate) fn stored_len(&mut self, cx: &Ctx<'_>, request: &RecvRequest) -> Option<u64> {
+        let slot = self.find_stored(cx, request)?;
         Some(self.unexpected.message(slot).envelope.total)
     }
 
@@ -70,7 +70,7 @@ impl Matcher<'_> {
         buffer: M::Buffer,
         memory: &mut M,
     ) -> Result<RecvId, PostError> {
-        let message = self.find_stored(&request).ok_or(PostError::Again)?;
+        let message = self.find_stored(cx, &request).ok_or(PostError::Again)?;
         let op = RecvOp { request, kind: RecvKind::Shared, ..RecvOp::default() };
         let (slot, _) = cx.completions.link_slots_mut().take_recv(&mut self.recvs, RECVS, op)?;
         let id = self.recv_id(slot);

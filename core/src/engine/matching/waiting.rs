@@ -56,7 +56,7 @@ impl Matcher<'_> {
         let request = self.recvs[slot].request;
         if self.waiting.is_empty() {
             let mut at = StoredSlot::NONE;
-            if let Search::Ended(message) = self.search(&request, &mut at) {
+            if let Search::Ended(message) = self.search(cx, &request, &mut at) {
                 self.search_ended(cx, (slot, message), request.tag.is_some(), memory);
                 return self.schedule_rendezvous(cx, sender);
             }
@@ -150,7 +150,7 @@ impl Matcher<'_> {
         let slot = self.waiting.head();
         let request = self.recvs[slot].request;
         let mut at = *self.stored.search_at();
-        let search = self.search(&request, &mut at);
+        let search = self.search(cx, &request, &mut at);
         *self.stored.search_at() = at;
         let Search::Ended(message) = search else { return false };
         self.stop_waiting(slot);
@@ -159,24 +159,32 @@ impl Matcher<'_> {
     }
 
     /// The first stored message that fits a request. Bound: the stored messages.
-    pub(super) fn find_stored(&mut self, request: &RecvRequest) -> Option<StoredSlot> {
+    pub(super) fn find_stored(
+        &mut self,
+        cx: &Ctx<'_>,
+        request: &RecvRequest,
+    ) -> Option<StoredSlot> {
         if self.stored.first(request.tag.is_some()).is_none() {
             return None;
         }
         let mut at = StoredSlot::NONE;
         loop {
-            if let Search::Ended(slot) = self.search(request, &mut at) {
+            if let Search::Ended(slot) = self.search(cx, request, &mut at) {
                 return slot.is_some().then_some(slot);
             }
         }
     }
 
-    /// Goes on with a search. A stored message that fits a posted receive waits for a slice.
+    /// Goes on with a search. A stored message that fits a posted receive waits for a slice, where
+    /// those for its peer are exhausted.
     #[inline(always)]
-    fn search(&mut self, request: &RecvRequest, at: &mut StoredSlot) -> Search {
+    fn search(&mut self, cx: &Ctx<'_>, request: &RecvRequest, at: &mut StoredSlot) -> Search {
         let Self { posted, recvs, stored, unexpected, slices_exhausted, .. } = self;
-        let is_spoken_for = |message: &Unexpected| {
-            *slices_exhausted && posted.find(recvs, message.peer, message.envelope.tag).is_some()
+        let links = cx.completions.link_slots();
+        let is_spoken_for = |&Unexpected { peer, envelope, .. }: &Unexpected| {
+            *slices_exhausted
+                && links.is_exhausted(peer)
+                && posted.find(recvs, peer, envelope.tag).is_some()
         };
         stored.find(unexpected, request, at, is_spoken_for)
     }
