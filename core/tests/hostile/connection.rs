@@ -15,7 +15,7 @@ fn a_forged_hello_ends_no_connection() {
     puppet.send(5, vec![0; 8]);
     puppet.sent();
     let before = puppet.digest();
-    for (epoch, cookie) in [(1, 0), (2, 0), (0, 1), (9, u64::MAX), (1 << 15, 77)] {
+    for (epoch, cookie) in [(1, 0), (2, 0), (u16::MAX, 1), (9, u64::MAX), (1 << 15, 77)] {
         puppet.ingest(&puppet.hello(SUCCESSOR, epoch, cookie));
     }
     assert_eq!(puppet.digest(), before);
@@ -44,7 +44,7 @@ fn an_older_hello_of_the_same_process_changes_nothing() {
     // While it is unknown whether the peer exists, the peer may prove that it wants this
     // connection.
     let before = puppet.digest();
-    for epoch in [6, 1, 0] {
+    for epoch in [6, 1, 40_000] {
         puppet.ingest(&puppet.hello(INCARNATION, epoch, 0));
     }
     assert_eq!(puppet.digest(), before);
@@ -56,7 +56,7 @@ fn an_older_hello_of_the_same_process_changes_nothing() {
     puppet.deliver(ping);
     assert_eq!(puppet.engine().stats().handshakes, 1);
     let cookie = answers[0].handshake().cookie.get();
-    for (epoch, cookie) in [(6, 0), (1, 0), (0, 0), (6, cookie)] {
+    for (epoch, cookie) in [(6, 0), (1, 0), (40_000, 0), (6, cookie)] {
         let hello = puppet.hello(INCARNATION, epoch, cookie);
         puppet.refused(&hello, DropReason::UnexpectedHandshake);
     }
@@ -199,7 +199,7 @@ fn agree(puppet: &mut Puppet, epoch: u16) {
 
 #[test]
 fn a_forged_hello_does_not_keep_the_peer_from_agreeing() {
-    for epoch in [0, 1, 9, 20_000] {
+    for epoch in [1, 9, 20_000, 40_000] {
         let mut puppet = Puppet::unconnected(&small());
         puppet.send(5, vec![0; 8]);
         let proposed = asked(&mut puppet);
@@ -213,6 +213,24 @@ fn a_forged_hello_does_not_keep_the_peer_from_agreeing() {
         puppet.deliver(puppet.hello(SUCCESSOR, epoch, cookie));
         agree(&mut puppet, proposed);
     }
+}
+
+#[test]
+fn a_forged_hello_without_an_epoch_does_not_keep_this_side_from_asking() {
+    let mut puppet = Puppet::unconnected(&small());
+    let elsewhere = PUPPET + 1;
+    puppet.world.link.cut.push(address(elsewhere));
+    // The next epoch of this side is not newer than 0.
+    let hello = puppet.hello(SUCCESSOR, 0x7fff, 0);
+    puppet.ingest_from(elsewhere, &hello);
+    puppet.deliver(puppet.hello(SUCCESSOR, 0, 0));
+    puppet.send(5, vec![0; 8]);
+    puppet.pass(6 * MILLI);
+    let proposed = asked(&mut puppet);
+    let unnumbered = puppet.agreement(INCARNATION, 0, puppet.first);
+    puppet.refused(&unnumbered, DropReason::Malformed);
+    agree(&mut puppet, proposed);
+    assert_eq!(puppet.engine().stats().dropped(DropReason::Malformed), 2);
 }
 
 #[test]

@@ -165,7 +165,9 @@ pub(crate) fn process_handshake(
     handshake: &Handshake,
     from: PeerAddress,
 ) -> Result<(), DropReason> {
+    let has_epoch = handshake.epoch.get() != 0 || header.kind() == Some(PacketKind::Retry);
     let sane = handshake.src_incarnation.get() != 0
+        && has_epoch
         && usize::from(handshake.receive_max.get()) >= PACKET_LEN_MIN
         && handshake.port_packets.get() > 0;
     if !sane {
