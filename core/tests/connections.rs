@@ -362,6 +362,32 @@ fn a_peer_that_was_removed_unheard_comes_back_after_half_a_turn_of_epochs() {
     assert_eq!(world.received(1, 2), pattern(2, 8));
 }
 
+/// As there, but the peer has given the connection up because it heard nothing.
+#[test]
+fn a_peer_that_heard_nothing_comes_back_after_half_a_turn_of_epochs() {
+    let mut world = World::new(2, 34, &small(), Faults::NONE);
+    world.link.cut.extend([address(7), address(8)]);
+    for context in [1, 2] {
+        world.recv(1, context, 8);
+    }
+    world.send(0, 1, 1, pattern(1, 8));
+    world.run(SECOND);
+    world.completions(0);
+    world.link.cut.push(address(1));
+    let ends = [(OpError::TimedOut, &[20_000][..]), (OpError::Unreachable, &[20_000, 40_000])];
+    for (error, turn) in ends {
+        world.send(0, 1, 3, pattern(3, 8));
+        world.run(SECOND * 12);
+        assert_eq!(world.completions(0)[0].outcome, Err(error));
+        half_a_turn_of_epochs(&mut world, 0, turn);
+    }
+    world.link.cut.pop();
+    world.send(0, 1, 2, pattern(2, 8));
+    world.run(SECOND);
+    assert_eq!(world.completions(0)[0].outcome, Ok(()));
+    assert_eq!(world.received(1, 2), pattern(2, 8));
+}
+
 #[test]
 fn a_full_table_refuses_without_harm() {
     let config = Config { peers: 2, ..small() };

@@ -48,7 +48,8 @@ impl Ctx<'_> {
             return Err(self.wrong_source(slot, expects_answer, header, from));
         }
         if !peer.is_connected() || !header.proves(peer.token()) {
-            let unknown = expects_answer && peer.state() == State::Closed;
+            // Before a connection is established, this side has no earlier one any more.
+            let unknown = expects_answer && peer.state() != State::Established;
             if unknown && self.table.is_closed() && header.proves(peer.token()) {
                 // The peer has not received the close notification.
                 let close = StatelessPacket::close(peer);
