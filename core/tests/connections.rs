@@ -342,24 +342,29 @@ fn after_half_a_turn_of_epochs_a_removed_peer_can_come_back() {
 /// one.
 #[test]
 fn a_peer_that_was_removed_unheard_comes_back_after_half_a_turn_of_epochs() {
-    let mut world = World::new(2, 34, &small(), Faults::NONE);
-    world.link.cut.extend([address(7), address(8)]);
-    for context in [1, 2] {
-        world.recv(1, context, 8);
+    for delay in [2_000, 10_000_000, 50_000_000, 200_000_000] {
+        let mut world = World::new(2, 34, &small(), Faults { delay, ..Faults::NONE });
+        world.link.cut.extend([address(7), address(8)]);
+        for context in [1, 2] {
+            world.recv(1, context, 8);
+        }
+        world.send(0, 1, 1, pattern(1, 8));
+        world.run(SECOND * 2);
+        let peer = world.peer(0, 1);
+        world.link.cut.push(address(1));
+        world.nodes[0].engine.remove_peer(peer).unwrap();
+        world.run(SECOND);
+        world.link.cut.pop();
+        for turn in [&[20_000][..], &[20_000, 40_000]] {
+            half_a_turn_of_epochs(&mut world, 0, turn);
+            world.run(SECOND);
+        }
+        world.completions(0);
+        world.send(0, 1, 2, pattern(2, 8));
+        world.run(SECOND * 3);
+        assert_eq!(world.completions(0)[0].outcome, Ok(()), "a delay of {delay} ns");
+        assert_eq!(world.received(1, 2), pattern(2, 8));
     }
-    world.send(0, 1, 1, pattern(1, 8));
-    world.run(SECOND);
-    let peer = world.peer(0, 1);
-    world.link.cut.push(address(1));
-    world.nodes[0].engine.remove_peer(peer).unwrap();
-    world.run(SECOND);
-    world.link.cut.pop();
-    half_a_turn_of_epochs(&mut world, 0, &[20_000, 40_000]);
-    world.completions(0);
-    world.send(0, 1, 2, pattern(2, 8));
-    world.run(SECOND);
-    assert_eq!(world.completions(0)[0].outcome, Ok(()));
-    assert_eq!(world.received(1, 2), pattern(2, 8));
 }
 
 /// As there, but the peer has given the connection up because it heard nothing.

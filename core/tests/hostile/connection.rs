@@ -367,6 +367,29 @@ fn an_old_hello_asks_a_peer_that_was_not_heard_whether_it_has_the_connection() {
 }
 
 #[test]
+fn a_reset_ends_a_connection_that_rests_if_it_answers_a_ping() {
+    let mut puppet = Puppet::connected(&small());
+    let epoch = 1 + 40_000;
+    puppet.pass(50 * MILLI);
+    let cookie = puppet.cookie(INCARNATION, epoch);
+    puppet.deliver(puppet.hello(INCARNATION, epoch, cookie));
+    assert_eq!(puppet.sent().pop().unwrap().kind(), PacketKind::Ping);
+    // The answer takes longer than the connection needs to rest.
+    puppet.pass(30 * MILLI);
+    assert_eq!(puppet.engine().connections(), 0);
+    let (token, high) = (puppet.head.token, puppet.head.token.high());
+    puppet.refused(&puppet.reset(Token(token.0 ^ 1), Psn(high)), DropReason::UnprovenReset);
+    puppet.refused(&puppet.reset(token, puppet.first), DropReason::UnprovenReset);
+    let head = Head { token, psn: Psn(high), ..puppet.now(PacketKind::Reset) };
+    let head = Head { cid: PeerId::NONE, ack: puppet.head.psn.plus(1), ..head };
+    puppet.refused(&head.packet(&[]), DropReason::UnprovenReset);
+    puppet.deliver(puppet.reset(token, Psn(high)));
+    assert_eq!(puppet.engine().stats().connections_ended, 1);
+    puppet.deliver(puppet.hello(INCARNATION, epoch, cookie));
+    assert_eq!(puppet.sent().pop().unwrap().kind(), PacketKind::HelloAck);
+}
+
+#[test]
 fn an_answer_to_a_repeated_agreement_measures_no_round_trip() {
     for (copies, wrong, round_trip) in
         [(0, false, 100 * MICRO), (1, false, 0), (2, false, 0), (0, true, 0)]

@@ -30,14 +30,20 @@ pub(crate) fn process_reset(
     let slot = cx.table.find_peer(from, header.dst_cid()).ok_or(DropReason::UnknownConnection)?;
     let peer = &cx.table.peers[slot];
     let (conn, token) = (peer.connection(), peer.token());
-    if !peer.is_established() || conn.is_none() || token.low() != header.token() {
+    if !peer.is_established() || token.low() != header.token() {
         return Err(DropReason::UnprovenReset);
     }
-    let state = &cx.table.connections[conn];
-    let in_flight = header.psn().since(state.tx().first_psn()) < state.tx().under_way();
     let answers_ping = header.psn().0 == token.high();
-    if !(in_flight || answers_ping) || header.ack_psn() != state.rx().receive_window().next() {
-        return cx.challenge(conn);
+    if conn.is_some() {
+        let state = &cx.table.connections[conn];
+        let in_flight = header.psn().since(state.tx().first_psn()) < state.tx().under_way();
+        let next = state.rx().receive_window().next();
+        if !(in_flight || answers_ping) || header.ack_psn() != next {
+            return cx.challenge(conn);
+        }
+    } else if !answers_ping || header.ack_psn() != peer.expected_psn() {
+        // The connection rests: the answer to its last ping took longer than that.
+        return Err(DropReason::UnprovenReset);
     }
     log::info!("peer {}: {}", peer.address(), OpError::Reset);
     end_connection(cx, sender, matcher, slot, OpError::Reset);
