@@ -123,6 +123,24 @@ fn a_long_message_whose_bytes_never_come_ends_in_error() {
 }
 
 #[test]
+fn a_long_message_whose_request_is_answered_and_never_acknowledged_ends_in_error() {
+    let mut puppet = connected();
+    puppet.world.recv(0, 7, 1000);
+    let announced = puppet.data(&announcement(0, 1000, 3));
+    puppet.deliver(announced);
+    let read = puppet.sent_data()[0].reads()[0];
+    let bytes = puppet.data(&answer(read.op, 0, &[1; 1000]));
+    puppet.deliver(bytes);
+    for _ in 0..20 {
+        puppet.pass(TIMEOUT / 10);
+        let ack = puppet.ack(puppet.first, &[]);
+        puppet.deliver(ack);
+    }
+    assert_eq!(puppet.ends(), [(7, Err(OpError::TimedOut))]);
+    assert_eq!(puppet.engine().connections(), 0);
+}
+
+#[test]
 fn a_long_message_behind_many_that_wait_is_read_though_no_packet_comes() {
     const WAITING: u32 = 400;
     let mut puppet = Puppet::beside_good_peer(&Config { recvs: 512, ..small() }).connect();

@@ -129,7 +129,8 @@ impl Sender<'_> {
     }
 
     /// Marks for the answers that a peer owes, each 0 if none: to the posted requests that it has
-    /// acknowledged; to rendezvous reads and notices of their end, for which it needs no room. The
+    /// acknowledged; to rendezvous reads and notices of their end, for which it needs no room, and
+    /// which it acknowledges in any case. The
     /// oldest one counts: a peer that answers others owes that one nevertheless. Bound: the
     /// operations with the peer.
     pub(crate) fn owed_answers(&self, state: &Connection) -> [u16; 2] {
@@ -154,8 +155,7 @@ impl Sender<'_> {
         let asked = op.sent > 0 || op.all_sent;
         asked
             && match op.kind {
-                TxKind::RendezvousRead { .. } => !op.answered,
-                TxKind::Fin { .. } => true,
+                TxKind::RendezvousRead { .. } | TxKind::Fin { .. } => true,
                 _ => op.is_request() && op.in_flight == 0 && op.open_requests() > 0,
             }
     }
