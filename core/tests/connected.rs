@@ -356,6 +356,20 @@ fn a_connection_on_which_a_write_failed_is_kept_beside_many_others() {
 }
 
 #[test]
+fn idle_connections_beside_many_others_outlast_a_short_peer_timeout() {
+    const COUNT: usize = 16;
+    let config = Config { peers: 32, connections: 32, responders: 64, ..small() };
+    for millis in [15, 20, 79, 81] {
+        let peer_timeout = Duration::from_millis(millis);
+        let config = Config { peer_timeout, ..config.clone() };
+        let (mut world, pairs) = connected_pairs(&config, COUNT, Faults::NONE);
+        world.run(SECOND);
+        let open = [[LinkState::Open; 2]; COUNT];
+        assert_eq!(links(&world, &pairs), open, "a time-out of {millis} ms");
+    }
+}
+
+#[test]
 fn the_lost_close_of_each_connection_is_learned_with_the_next_ping() {
     const COUNT: usize = 4;
     for closer in [0, 1] {

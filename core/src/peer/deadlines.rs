@@ -8,7 +8,7 @@
 use super::connection::{Connection, IDLE_NANOS};
 use super::watch::CHECKS;
 use crate::Congestion;
-use crate::collections::time::Tick;
+use crate::collections::time::{TICK_NANOS, Tick};
 
 /// A peer that owes an answer gets a ping when this part of the peer timeout has passed without a
 /// packet.
@@ -19,6 +19,9 @@ static_assertions::const_assert!(PING_PART >= CHECKS);
 /// ping that arrives, and its answer, suffice.
 const PING_AGAIN_PART: u32 = 32;
 
+/// [`IDLE_NANOS`] in ticks.
+const IDLE_TICKS: u32 = (IDLE_NANOS / TICK_NANOS) as u32;
+
 /// How long an engine bears the silence of a peer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Silence {
@@ -27,6 +30,14 @@ pub(crate) struct Silence {
     /// Whether it counts on connections without work too, as between connected endpoints. Such a
     /// connection is not released.
     pub(crate) counts_when_idle: bool,
+}
+
+impl Silence {
+    /// Whether a connection without work rests before a ping is due on it, once it was heard.
+    #[inline(always)]
+    pub(crate) const fn allows_rest(self) -> bool {
+        self.timeout >= PING_PART * IDLE_TICKS
+    }
 }
 
 impl Connection {

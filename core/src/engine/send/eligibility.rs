@@ -174,7 +174,7 @@ impl Sender<'_> {
     pub(crate) fn after_packet_of_open(&mut self, cx: &mut Ctx<'_>, conn: ConnSlot) {
         if cx.table.open_connections() >= MANY_CONNECTIONS {
             let state = &cx.table[conn];
-            if state.is_idle() {
+            if state.is_idle() && cx.timers.silence().allows_rest() {
                 // The timer would fire for nothing, with the connection out of the caches again. A
                 // ping may be due before its release, but not before it rests.
                 return cx.timers.arm(conn, state.rests_at().instant(cx.timers.now()));
