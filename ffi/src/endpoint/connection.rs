@@ -186,6 +186,7 @@ impl EndpointConnection {
             // The caller learns of it; there is no event.
             self.lock().phase = ConnectPhase::Ended;
             self.abandon();
+            request.turn_down();
             self.leave_listener();
         }
         accepted
@@ -239,14 +240,18 @@ impl EndpointConnection {
         runtime.end_connection(peer)
     }
 
-    /// Withdraws a request. Afterwards the connection manager calls no more, and has no reference.
-    /// The event queue has no event of the endpoint from here on.
+    /// Withdraws a request, and rejects one that the endpoint was opened for and has not accepted.
+    /// Afterwards the connection manager calls no more, and has no reference. The event queue has
+    /// no event of the endpoint from here on.
     pub(super) fn close(&self) {
-        let (request, events, origin) = {
+        let (incoming, request, events, origin) = {
             let mut state = self.lock();
             state.phase = ConnectPhase::Ended;
-            (state.request.take(), state.events.take(), state.origin)
+            (state.incoming.take(), state.request.take(), state.events.take(), state.origin)
         };
+        if let Some(incoming) = incoming {
+            incoming.turn_down();
+        }
         if let Some((socket, id)) = request {
             socket.forget(id);
         }

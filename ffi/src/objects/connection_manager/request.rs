@@ -2,7 +2,8 @@
 //! A connection request at a passive endpoint (`FI_CONNREQ`, `fi_cm(3)`).
 //!
 //! In: the request of a peer. Out: one answer. Called by the passive endpoint and by the endpoint
-//! that accepts. A request that is dropped without an answer is rejected. Bound: one request.
+//! that accepts. A request that is dropped without an answer is rejected; so is one when the
+//! endpoint that was opened for it closes. Bound: one request.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -102,6 +103,13 @@ impl ConnectionRequest {
         self.answer(|| self.socket.reject(self.id, data))
     }
 
+    /// Rejects, unless it was answered: the endpoint that was opened for it ends. The object of the
+    /// request stays until the application rejects it, too, or closes the passive endpoint.
+    pub(crate) fn turn_down(&self) {
+        // An error means that it was answered, or has ended.
+        let _ = self.socket.reject(self.id, &[]);
+    }
+
     /// The socket that the request came to.
     pub(crate) const fn socket(&self) -> &Arc<CmSocket> {
         &self.socket
@@ -118,8 +126,8 @@ impl ConnectionRequest {
 
 impl Drop for ConnectionRequest {
     fn drop(&mut self) {
-        // An error means that it was answered, or has ended. The socket forgets it in any case.
-        let _ = self.socket.reject(self.id, &[]);
+        self.turn_down();
+        self.socket.unlist(self.id);
     }
 }
 

@@ -88,8 +88,8 @@ type RequestObject = dyn Any + Send + Sync;
 struct State {
     agent: AgentBox,
     requesters: HashMap<RequestId, Weak<dyn Requester>>,
-    /// The requests of peers that the application has not answered.
-    unanswered: HashMap<RequestId, Weak<RequestObject>>,
+    /// The requests of peers that the application has not accepted.
+    unaccepted: HashMap<RequestId, Weak<RequestObject>>,
     sink: Option<Weak<dyn RequestSink>>,
 }
 
@@ -140,8 +140,8 @@ impl CmSocket {
         let config = AgentConfig { connect_timeout, connects, backlog, checksum };
         let agent =
             AgentBox::new(&config, u128::from_le_bytes(key)).map_err(|_| Error::NoMemory)?;
-        let (requesters, unanswered) = (HashMap::new(), HashMap::new());
-        let state = State { agent, requesters, unanswered, sink: None };
+        let (requesters, unaccepted) = (HashMap::new(), HashMap::new());
+        let state = State { agent, requesters, unaccepted, sink: None };
         let (_uninherited, state) = (Uninherited::new(&socket), Mutex::new(state));
         Ok(Arc::new(Self { _uninherited, socket, local, state, turns }))
     }
@@ -199,7 +199,7 @@ impl CmSocket {
                 agent.set_local_cid(id, cid);
                 Ok::<_, Error>(())
             })?;
-            state.unanswered.remove(&id);
+            state.unaccepted.remove(&id);
             state.requesters.insert(id, requester);
             Ok(())
         })
@@ -211,10 +211,7 @@ impl CmSocket {
     /// [`Error::NotConnected`] if the request has ended.
     pub(super) fn reject(&self, id: RequestId, data: &[u8]) -> Result<(), Error> {
         let now = now();
-        self.change(now, |state| {
-            state.unanswered.remove(&id);
-            Ok(state.agent.with_mut(|agent| agent.reject(now, id, data))?)
-        })
+        self.change(now, |state| Ok(state.agent.with_mut(|agent| agent.reject(now, id, data))?))
     }
 
     /// Withdraws a request of this side. When this returns, its endpoint gets no more outcomes.
@@ -229,18 +226,23 @@ impl CmSocket {
         self.turns.wait();
     }
 
-    /// Lists a request until it is answered or dropped.
+    /// Lists a request until it is accepted or dropped.
     pub(super) fn list(&self, id: RequestId, request: Weak<RequestObject>) {
-        self.lock().unanswered.insert(id, request);
+        self.lock().unaccepted.insert(id, request);
+    }
+
+    /// Reverses [`Self::list`], when the request is dropped.
+    pub(super) fn unlist(&self, id: RequestId) {
+        self.lock().unaccepted.remove(&id);
     }
 
     /// Takes no more requests. When this returns, the passive endpoint gets no more requests. The
-    /// result is those without an answer.
+    /// result is those that were not accepted.
     pub(crate) fn stop_listening(&self) -> Vec<Arc<RequestObject>> {
         self.listen(None, 0);
         self.turns.wait();
         // The caller drops them: a request locks this state when it is dropped.
-        self.lock().unanswered.values().filter_map(Weak::upgrade).collect()
+        self.lock().unaccepted.values().filter_map(Weak::upgrade).collect()
     }
 
     /// Whether a rejection waits for its acknowledgement, which is repeated a few times.

@@ -16,8 +16,9 @@ use self::passive::{
     a_full_backlog_makes_room_by_acceptance, a_name_can_be_given, a_name_in_use_is_refused,
     a_passive_endpoint_has_a_name, a_passive_endpoint_listens_once,
     a_passive_endpoint_of_a_service_listens_on_all_addresses,
-    an_endpoint_takes_the_name_of_a_passive_one, listening_needs_an_event_queue,
-    many_requests_are_reported_once_each, requests_beyond_the_backlog_are_refused,
+    an_endpoint_takes_the_name_of_a_passive_one, closing_an_endpoint_for_a_request_rejects_it,
+    listening_needs_an_event_queue, many_requests_are_reported_once_each,
+    requests_beyond_the_backlog_are_refused,
 };
 use crate::abi;
 use crate::connected::{
@@ -65,6 +66,7 @@ tests! { "fi_cm":
     many_requests_are_reported_once_each
     requests_beyond_the_backlog_are_refused
     a_full_backlog_makes_room_by_acceptance
+    closing_an_endpoint_for_a_request_rejects_it
     connections_with_one_queue_are_apart
     connections_with_several_queues_are_apart
     messages_are_read_before_the_end_of_another_connection

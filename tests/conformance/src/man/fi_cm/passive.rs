@@ -46,10 +46,11 @@ pub(super) fn a_passive_endpoint_of_a_service_listens_on_all_addresses(
     ensure!(request.src_addr()[4..8] == [127, 0, 0, 1], "{:?}", request.src_addr());
     // An endpoint of a domain on the asked interface, or on that of the offer.
     let domain = fabric.domain(&info, Context::null()).context("fi_domain of the offer")?;
-    domain.endpoint(&request, Context::null()).context("fi_endpoint")?.close().context("close")?;
-    domain.close().context("fi_close of a domain")?;
+    let unused = domain.endpoint(&request, Context::null()).context("fi_endpoint")?;
     let passive = Side::open(&fabric, &eq, request)?;
     passive.ep.accept().context("fi_accept")?;
+    unused.close().context("fi_close of an endpoint that has not accepted")?;
+    domain.close().context("fi_close of a domain")?;
     event(&queue, abi::FI_CONNECTED, &[&active.cq, &passive.cq])?;
     event(&eq, abi::FI_CONNECTED, &[&active.cq, &passive.cq])?;
     active.close()?;
@@ -193,6 +194,40 @@ pub(super) fn requests_beyond_the_backlog_are_refused(world: &World) -> Result<(
     second.close()?;
     eq.close().context("fi_close")?;
     listener.close()
+}
+
+/// `fi_endpoint(3)`, `fi_close`: an endpoint that was opened for a request takes the request with
+/// it, and leaves its room to others. The handle can be rejected yet, as `ofi_rxm` does.
+pub(super) fn closing_an_endpoint_for_a_request_rejects_it(world: &World) -> Result<()> {
+    let listener = Listener::silent(world)?;
+    if listener.pep.set_backlog(1).is_err() {
+        listener.close()?;
+        return not_offered("FI_BACKLOG");
+    }
+    listener.pep.listen().context("fi_listen")?;
+    let name = listener.name()?;
+    for handle_ends in [true, false, false, true] {
+        let (fabric, eq, active) = Pair::ask(world, &name, 0, &[])?;
+        let info = event(&listener.eq, abi::FI_CONNREQ, &[])?.info.context("no info")?;
+        let domain = listener.fabric.domain(&info, Context::null()).context("fi_domain")?;
+        let passive = domain.endpoint(&info, Context::null()).context("fi_endpoint")?;
+        passive.close().context("fi_close of the endpoint for the request")?;
+        domain.close().context("fi_close of a domain")?;
+        let refused = error(&eq)?;
+        ensure!(refused.err == Errno(abi::FI_ECONNREFUSED), "{refused:?}");
+        if handle_ends {
+            listener.pep.reject(&info, b"late").context("fi_reject after fi_close")?;
+        }
+        active.close()?;
+        eq.close().context("fi_close of an event queue")?;
+        fabric.close().context("fi_close of a fabric")?;
+    }
+    let (fabric, eq, active) = Pair::ask(world, &name, 0, &[])?;
+    let info = event(&listener.eq, abi::FI_CONNREQ, &[])?.info.context("no info")?;
+    let passive = Side::open(&listener.fabric, &listener.eq, info)?;
+    passive.ep.accept().context("fi_accept")?;
+    event(&eq, abi::FI_CONNECTED, &[&active.cq, &passive.cq])?;
+    Pair { listener, fabric, eq, active, passive }.close()
 }
 
 /// Section `fi_listen`: a listener that reads no event has a bounded number of requests; further
