@@ -7,7 +7,7 @@
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError, Weak};
 use std::time::Duration;
 
 use ofi_xdp_core::Instant;
@@ -269,7 +269,10 @@ impl RequestSink for PassiveEndpoint {
         let names = self.names_at(request.local().ip());
         let state = self.lock();
         let Some(events) = state.events.as_ref().filter(|events| events.admit().is_ok()) else {
-            log::warn!(target: "ep_ctrl", "the event queue is full: a request is rejected");
+            static WARNING: Once = Once::new();
+            let warn =
+                || log::warn!(target: "ep_ctrl", "an event queue is full: requests are rejected");
+            WARNING.call_once(warn);
             return;
         };
         let arrival = ArrivedRequest { request, template: Arc::clone(&self.template), names };

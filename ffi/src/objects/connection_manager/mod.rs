@@ -162,3 +162,67 @@ fn open_sockets(sockets: &Sockets) -> Vec<Arc<CmSocket>> {
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::UdpSocket;
+
+    use ofi_xdp_core::PeerAddress;
+    use ofi_xdp_core::cm::CONNECT_PACKET_MAX;
+    use ofi_xdp_core::wire::{ConnectKind, ConnectPacket};
+
+    use super::*;
+
+    /// The passive endpoint of an application that reads no event.
+    #[derive(Debug, Default)]
+    struct Unread(Mutex<Vec<Arc<ConnectionRequest>>>);
+
+    impl RequestSink for Unread {
+        fn requested(&self, socket: &Arc<CmSocket>, request: NewRequest, _: &[u8]) {
+            lock(&self.0).push(ConnectionRequest::new(socket, request));
+        }
+    }
+
+    /// Each costs its host two packets.
+    #[test]
+    fn requests_that_are_withdrawn_leave_their_events_and_keep_their_share() {
+        const BACKLOG: u32 = 64;
+        let turns = Arc::new(Turns::new().unwrap());
+        let local = "127.0.0.1:0".parse().unwrap();
+        let socket = CmSocket::open(local, Purpose::Listen(BACKLOG), turns).unwrap();
+        let unread = Arc::new(Unread::default());
+        let sink: Weak<Unread> = Arc::downgrade(&unread);
+        socket.listen(Some(sink), BACKLOG);
+        let checksum = ofi_xdp_checksum::crc32c;
+        let send = |from: &UdpSocket, kind, nonce, cookie| {
+            let is_request = kind == ConnectKind::Connect;
+            let address = PeerAddress::NONE.with_port(if is_request { 4_000 } else { 0 });
+            let packet = ConnectPacket { address, ..ConnectPacket::new(kind, nonce, cookie) };
+            let mut bytes = [0; CONNECT_PACKET_MAX];
+            let len = packet.put(&mut bytes, checksum).unwrap();
+            from.send_to(&bytes[..len], socket.local()).unwrap();
+            socket.serve(now(), Woken { errors: false });
+        };
+        let cookie = |from: &UdpSocket| {
+            send(from, ConnectKind::Connect, 1, 0);
+            let mut bytes = [0; CONNECT_PACKET_MAX];
+            let len = from.recv(&mut bytes).unwrap();
+            ConnectPacket::parse(&bytes[..len], checksum).unwrap().proof
+        };
+        let [one, other] = ["127.0.0.2:0", "127.0.0.3:0"].map(|it| UdpSocket::bind(it).unwrap());
+        let (proof, count) = (cookie(&one), || lock(&unread.0).len());
+        let ask_and_withdraw = |nonces: std::ops::Range<u128>| {
+            for nonce in nonces {
+                send(&one, ConnectKind::Connect, nonce, proof);
+                send(&one, ConnectKind::Cancel, nonce, proof);
+            }
+            count()
+        };
+        let events = ask_and_withdraw(0..200);
+        assert!(events < BACKLOG as usize * 3 / 4, "{events} events of one host");
+        send(&other, ConnectKind::Connect, 1, cookie(&other));
+        assert_eq!(count(), events + 1, "no room for another host");
+        lock(&unread.0).clear();
+        assert_eq!(ask_and_withdraw(200..400), events, "they count though they were answered");
+    }
+}

@@ -205,13 +205,22 @@ impl CmSocket {
         })
     }
 
-    /// Rejects a request.
+    /// Rejects a request that was not accepted. One that has ended counts no more.
     ///
     /// # Errors
     /// [`Error::NotConnected`] if the request has ended.
     pub(super) fn reject(&self, id: RequestId, data: &[u8]) -> Result<(), Error> {
         let now = now();
-        self.change(now, |state| Ok(state.agent.with_mut(|agent| agent.reject(now, id, data))?))
+        self.change(now, |state| {
+            if !state.unaccepted.contains_key(&id) {
+                return Err(Error::NotConnected);
+            }
+            Ok(state.agent.with_mut(|agent| {
+                let rejected = agent.reject(now, id, data);
+                agent.release(now, id);
+                rejected
+            })?)
+        })
     }
 
     /// Withdraws a request of this side. When this returns, its endpoint gets no more outcomes.
@@ -350,7 +359,7 @@ impl CmSocket {
 
     /// The events of the agent, with their receivers.
     fn events(state: &mut State, now: Instant) -> Vec<Delivery> {
-        let State { agent, requesters, sink, .. } = state;
+        let State { agent, requesters, unaccepted, sink } = state;
         let failed = RequestOutcome::Failed;
         let mut deliveries = Vec::new();
         agent.with_mut(|agent| {
@@ -378,6 +387,9 @@ impl CmSocket {
                     }
                     ConnectEvent::TimedOut { .. } => RequestOutcome::Unanswered(Error::TimedOut),
                     ConnectEvent::AcceptFailed { .. } => failed(Error::TimedOut),
+                    // Its event may wait to be read: it counts until the application rejects or
+                    // drops it. So the backlog and the shares of hosts bound such events, too.
+                    ConnectEvent::RequestGone { .. } if unaccepted.contains_key(&id) => continue,
                     ConnectEvent::RequestGone { .. } => failed(Error::Os(libc::ECONNRESET)),
                 };
                 agent.release(now, id);
