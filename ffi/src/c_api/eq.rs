@@ -137,7 +137,7 @@ unsafe fn write_error(
     }
     // SAFETY: this version's entry is initialised (promised).
     let to = unsafe { &mut *to };
-    // SAFETY: the man page's contract: `err_data` has room for `err_data_size` bytes.
+    // SAFETY: the man page's contract: `err_data` has room for `err_data_size` bytes, or is NULL.
     unsafe { write_error_data(queue, to, error.bytes) };
     size_of::<abi::fi_eq_err_entry>()
 }
@@ -146,13 +146,13 @@ unsafe fn write_error(
 /// stays until the next error is read (`fi_eq(3)`, `err_data`).
 ///
 /// # Safety
-/// `to.err_data` has room for `to.err_data_size` bytes.
+/// `to.err_data` is NULL, or has room for `to.err_data_size` bytes.
 unsafe fn write_error_data(queue: &Eq, to: &mut abi::fi_eq_err_entry, bytes: Vec<u8>) {
     if bytes.is_empty() {
         to.err_data_size = 0;
         return;
     }
-    if to.err_data_size == 0 {
+    if to.err_data_size == 0 || to.err_data.is_null() {
         to.err_data_size = bytes.len();
         to.err_data = queue.keep_data(bytes).cast_mut().cast();
         return;
@@ -233,4 +233,34 @@ unsafe extern "C" fn strerror(
     // SAFETY: the man page's contract: NULL, or room for `len` bytes.
     unsafe { copy_text(text, buffer, len) };
     text.as_ptr()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::objects::fabric::Fabric;
+
+    fn fabric() -> Arc<Fabric> {
+        Fabric::open(None, abi::make_version(1, 17)).unwrap()
+    }
+
+    #[test]
+    fn data_of_an_error_are_named_where_the_application_has_no_room_for_them() {
+        let queue = Eq::open(&fabric(), Default::default()).unwrap();
+        for room in [0, 256] {
+            let mut entry = abi::fi_eq_err_entry {
+                fid: std::ptr::null_mut(),
+                context: std::ptr::null_mut(),
+                data: 0,
+                err: 0,
+                prov_errno: 0,
+                err_data: std::ptr::null_mut(),
+                err_data_size: room,
+            };
+            // SAFETY: NULL, whatever the size.
+            unsafe { write_error_data(&queue, &mut entry, b"full".to_vec()) };
+            assert!(!entry.err_data.is_null());
+            assert_eq!(entry.err_data_size, 4);
+        }
+    }
 }
