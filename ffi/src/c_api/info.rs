@@ -70,8 +70,12 @@ unsafe fn own(
             // application's.
             let limits = unsafe { abi::appended(hints.domain_attr) };
             (wanted.max_ep_auth_key, wanted.max_group_id) = limits;
-            // SAFETY: as above: the handle of hints is NULL or an open object.
-            if let Ok(passive) = unsafe { object::object::<PassiveEndpoint>(hints.handle) } {
+            // Hints may keep the handle of an object that was closed since, as of a request that
+            // was accepted, or of another provider's: it is not looked into.
+            if open_objects::is_passive(hints.handle.addr())
+                // SAFETY: it is open, as it is listed.
+                && let Ok(passive) = unsafe { object::object::<PassiveEndpoint>(hints.handle) }
+            {
                 // The offers are for an endpoint with its address.
                 wanted.source = Some(passive.name()?);
             }
@@ -301,4 +305,30 @@ fn owned_address(address: Option<SocketAddr>) -> Result<(*mut c_void, usize), Er
     };
     let memory = abi::c_bytes(address.bytes());
     if memory.is_null() { Err(Error::NoMemory) } else { Ok((memory, address.bytes().len())) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::getinfo::interface::Interface;
+
+    /// Another provider's object, or one that was closed since the hints were made.
+    #[test]
+    fn a_handle_of_no_open_passive_endpoint_is_not_looked_into() {
+        let query = InfoQuery {
+            api_version: abi::make_version(1, 17),
+            node: std::ptr::null(),
+            service: std::ptr::null(),
+            flags: 0,
+        };
+        let interface = Interface::all().unwrap().remove(0);
+        let offer = Info::offer_of(abi::FI_EP_MSG, &interface, 0);
+        let hints = Allocated::with(&offer, None).unwrap();
+        // SAFETY: allocated above, and used by nothing else.
+        let hints = unsafe { &mut *hints.into_raw() };
+        // No memory is there.
+        hints.handle = std::ptr::without_provenance_mut(64);
+        // SAFETY: an initialised structure, without strings in the query.
+        assert!(unsafe { own(query, Some(hints), "") }.unwrap().is_some());
+    }
 }

@@ -70,6 +70,9 @@ pub(crate) fn open<T: Object>(object: Arc<T>, context: *mut c_void) -> *mut T::C
     if let Some(listed) = listed {
         open_objects::add(opened.expose_provenance(), listed);
     }
+    if T::CLASS == abi::FI_CLASS_PEP {
+        open_objects::add_passive(opened.expose_provenance());
+    }
     opened.cast::<T::C>()
 }
 
@@ -138,6 +141,9 @@ pub(crate) unsafe fn close<T: Object>(fid: *mut abi::fid) -> Result<(), Error> {
     object.close()?;
     if object.open_object().is_some() {
         open_objects::remove(boxed.addr().get());
+    }
+    if T::CLASS == abi::FI_CLASS_PEP {
+        open_objects::remove_passive(boxed.addr().get());
     }
     // SAFETY: the pointer came from `Box::into_raw` in `open`, and no other call uses it
     // (promised).

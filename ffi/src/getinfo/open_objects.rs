@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The open fabrics and domains, which `fi_getinfo` reports (`fi_fabric(3)`, `fi_domain(3)`): so
-//! independent components of a process share them.
+//! independent components of a process share them. And the open passive endpoints, which hints may
+//! name.
 //!
 //! In: objects that `c_api::object` opens and closes. Out: C's pointers. They are compared and
 //! returned, never dereferenced, so a stale one does no harm. The man pages make the application
@@ -51,6 +52,8 @@ pub(crate) struct OfferKey<'a> {
 }
 
 static OPEN: ProcessList<OpenHandle> = ProcessList::new();
+/// C's pointers to the open passive endpoints.
+static PASSIVE: ProcessList<usize> = ProcessList::new();
 
 impl OpenHandle {
     /// Whether an offer with these names belongs to it.
@@ -80,6 +83,21 @@ pub(crate) fn remove(fid: usize) {
 /// The open fabric or domain of this provider with this C pointer.
 pub(crate) fn find(fid: usize) -> Option<OpenHandle> {
     OPEN.lock().iter().find(|it| it.fid == fid && it.generation == process::generation()).cloned()
+}
+
+/// Adds a passive endpoint that was opened as `fid`.
+pub(crate) fn add_passive(fid: usize) {
+    PASSIVE.lock().push(fid);
+}
+
+/// Removes a passive endpoint, which closes.
+pub(crate) fn remove_passive(fid: usize) {
+    PASSIVE.lock().retain(|&it| it != fid);
+}
+
+/// Whether this is C's pointer to a passive endpoint of this provider.
+pub(crate) fn is_passive(fid: usize) -> bool {
+    PASSIVE.lock().contains(&fid)
 }
 
 /// The fabric and the domain to put into an offer, as C's pointers. They are those that the hints
@@ -113,7 +131,8 @@ fn pointer<T>(handle: Option<&OpenHandle>) -> *mut T {
     handle.map_or(std::ptr::null_mut(), |it| std::ptr::with_exposed_provenance_mut(it.fid))
 }
 
-/// Makes the list usable in the child of a fork. Called before any other code there.
+/// Makes the lists usable in the child of a fork. Called before any other code there.
 pub(crate) fn unlock_in_child() {
     drop(OPEN.unlock_in_child());
+    drop(PASSIVE.unlock_in_child());
 }
