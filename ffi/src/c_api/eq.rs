@@ -11,6 +11,7 @@ use crate::c_api::object::{self, Object};
 use crate::objects::eq::{ArrivedRequest, EVENT_LEN_MAX, Eq, ErrorEvent, Event};
 use crate::sys::abi::{self, bits};
 use crate::sys::errno::Error;
+use crate::sys::owned_info::OwnedInfo;
 
 static FID_OPS: abi::fi_ops = super::fid::table::<Eq>();
 
@@ -62,12 +63,14 @@ unsafe fn take(
     if flags & !bits::PEEK != 0 {
         return Err(Error::BadFlags);
     }
-    queue.read(flags & bits::PEEK != 0, |found| {
+    let peek = flags & bits::PEEK != 0;
+    queue.read(peek, |found| {
         if event.is_null() || (buffer.is_null() && len > 0) {
             return Err(Error::Invalid);
         }
+        found.bytes_for(len)?;
+        let info = found.arrival.as_mut().map(|it| connection_info(it, peek)).transpose()?;
         let bytes = found.bytes_for(len)?;
-        let info = found.arrival.as_ref().map(connection_info).transpose()?;
         // SAFETY: not NULL, hence writable (promised).
         unsafe { event.write(found.code) };
         let (from, to) = (bytes.as_ptr(), buffer.cast::<u8>());
@@ -163,10 +166,23 @@ unsafe fn write_error_data(queue: &Eq, to: &mut abi::fi_eq_err_entry, bytes: Vec
     unsafe { std::ptr::copy_nonoverlapping(from, into, to.err_data_size) };
 }
 
-/// The `fi_info` of a connection request, which the application frees: a copy of the passive
-/// endpoint's, with both addresses, the names of the interface, and the handle of the request.
-fn connection_info(arrival: &ArrivedRequest) -> Result<*mut abi::fi_info, Error> {
-    let ArrivedRequest { request, template, names } = arrival;
+/// The `fi_info` of a connection request, which the application frees. With `peek` the event keeps
+/// it: all reads of an event have the same one (`fi_eq(3)`, `FI_PEEK`).
+fn connection_info(arrival: &mut ArrivedRequest, peek: bool) -> Result<*mut abi::fi_info, Error> {
+    let info = match arrival.info.take() {
+        Some(peeked) => peeked,
+        None => new_info(arrival)?,
+    };
+    if !peek {
+        return Ok(info.into_raw());
+    }
+    Ok(arrival.info.insert(info).as_ptr())
+}
+
+/// A copy of the passive endpoint's `fi_info`, with both addresses, the names of the interface, and
+/// the handle of the request.
+fn new_info(arrival: &ArrivedRequest) -> Result<OwnedInfo, Error> {
+    let ArrivedRequest { request, template, names, .. } = arrival;
     let mut info = template.duplicate()?;
     super::info::readdress(&mut info, request.local(), request.peer())?;
     if let Some((fabric, domain)) = names {
@@ -177,7 +193,7 @@ fn connection_info(arrival: &ArrivedRequest) -> Result<*mut abi::fi_info, Error>
         request.set_handle(handle.expose_provenance());
     }
     info.get_mut().handle = std::ptr::with_exposed_provenance_mut(request.handle());
-    Ok(info.into_raw())
+    Ok(info)
 }
 
 /// `fi_eq_write`: returns the number of bytes written.
@@ -238,6 +254,7 @@ unsafe extern "C" fn strerror(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::objects::connection_manager::{ConnectionRequest, NewRequest, Purpose};
     use crate::objects::fabric::Fabric;
 
     fn fabric() -> Arc<Fabric> {
@@ -262,5 +279,27 @@ mod tests {
             assert!(!entry.err_data.is_null());
             assert_eq!(entry.err_data_size, 4);
         }
+    }
+
+    #[test]
+    fn reads_of_a_request_bring_one_info() {
+        let fabric = fabric();
+        let manager = fabric.connection_manager().unwrap();
+        let local = "127.0.0.1:0".parse().unwrap();
+        let socket = manager.open(local, Purpose::Connect(1)).unwrap();
+        let nobody: std::sync::Weak<crate::endpoint::connection::EndpointConnection> =
+            std::sync::Weak::new();
+        let cid = ofi_xdp_core::PeerId::NONE;
+        let id = socket.connect(socket.local(), (local, cid), &[], nobody).unwrap();
+        let (from, peer) = (socket.local(), socket.local());
+        let request = ConnectionRequest::new(&socket, NewRequest { id, from, peer, cid });
+        let template = abi::allocate_info().unwrap();
+        // SAFETY: just allocated.
+        let template = Arc::new(unsafe { OwnedInfo::from_raw(template) });
+        let mut arrival = ArrivedRequest { request, template, names: None, info: None };
+        let [first, second, taken] =
+            [true, true, false].map(|peek| connection_info(&mut arrival, peek).unwrap());
+        assert_eq!([first, second], [taken; 2]);
+        assert!(arrival.info.is_none(), "the application frees it");
     }
 }

@@ -275,7 +275,8 @@ impl RequestSink for PassiveEndpoint {
             WARNING.call_once(warn);
             return;
         };
-        let arrival = ArrivedRequest { request, template: Arc::clone(&self.template), names };
+        let template = Arc::clone(&self.template);
+        let arrival = ArrivedRequest { request, template, names, info: None };
         let mut event = state.origin.event(abi::FI_CONNREQ, data);
         event.arrival = Some(arrival);
         events.push(event);

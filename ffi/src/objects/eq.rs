@@ -50,7 +50,7 @@ pub(crate) struct EqAttributes {
 }
 
 /// An event.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Event {
     /// `FI_AV_COMPLETE` and so on.
     pub(crate) code: u32,
@@ -92,8 +92,8 @@ impl Event {
 }
 
 /// A connection request that has arrived (`FI_CONNREQ`). Its `fi_info` is made when the event is
-/// read. The interfaces are not looked at then: that takes long, and the queue is locked.
-#[derive(Clone, Debug)]
+/// first read. The interfaces are not looked at then: that takes long, and the queue is locked.
+#[derive(Debug)]
 pub(crate) struct ArrivedRequest {
     /// The request.
     pub(crate) request: Arc<ConnectionRequest>,
@@ -102,6 +102,8 @@ pub(crate) struct ArrivedRequest {
     /// The names of the fabric and of the domain that the peer has asked, unless they are those of
     /// the template.
     pub(crate) names: Option<(String, String)>,
+    /// The `fi_info` that the application has seen by `FI_PEEK`.
+    pub(crate) info: Option<OwnedInfo>,
 }
 
 /// A failed control operation.
@@ -181,13 +183,13 @@ impl Eq {
     pub(crate) fn read(
         &self,
         peek: bool,
-        copy: impl FnOnce(&Event) -> Result<usize, Error>,
+        copy: impl FnOnce(&mut Event) -> Result<usize, Error>,
     ) -> Result<usize, Error> {
         let mut state = self.lock();
         if !state.errors.is_empty() {
             return Err(Error::Available);
         }
-        let event = state.events.first().ok_or(Error::Again)?;
+        let event = state.events.first_mut().ok_or(Error::Again)?;
         let len = copy(event)?;
         if !peek {
             state.events.pop();

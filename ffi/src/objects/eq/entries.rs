@@ -39,6 +39,11 @@ impl<T> EventEntries<T> {
         self.queued.first_key_value().map(|(_, (_, entry))| entry)
     }
 
+    /// The first entry, to change it.
+    pub(super) fn first_mut(&mut self) -> Option<&mut T> {
+        self.queued.first_entry().map(|first| &mut first.into_mut().1)
+    }
+
     /// Removes the first entry.
     pub(super) fn pop(&mut self) {
         if let Some((number, (Some(fid), _))) = self.queued.pop_first() {
