@@ -62,6 +62,7 @@ use crate::runtime::tx_retry::TxRetry;
 use crate::sys::abi;
 use crate::sys::clock::{earlier, now};
 use crate::sys::errno::Error;
+use crate::sys::limits::LINGER_RECHECK;
 use crate::sys::notice;
 use crate::wait::spin_yield;
 use crate::wait::waker::sleep;
@@ -259,7 +260,9 @@ impl Runtime {
             if !is_busy(&state) || state.failed || now >= deadline {
                 return state;
             }
-            let until = state.due().map_or(deadline, |next| next.min(deadline));
+            // What another thread receives does not end the sleep.
+            let recheck = deadline.min(now.after(LINGER_RECHECK));
+            let until = state.due().map_or(recheck, |next| next.min(recheck));
             // Calls that visit all endpoints of the domain do not wait for this one.
             drop(state);
             let wakeup = wakeup.iter().map(|fd| PollFd::new(fd.as_fd(), PollFlags::POLLIN));

@@ -413,6 +413,15 @@ fn a_call_that_lingers_wakes_sleepers_for_what_it_receives() {
     assert!(is_readable(&sleeper));
 }
 
+/// It is woken by packets alone, and another thread may have taken them.
+#[test]
+fn a_call_that_lingers_sees_what_another_thread_has_done() {
+    let (runtime, _) = endpoint();
+    let (start, done) = (now(), Instant::from_nanos(now().as_nanos() + 20_000_000));
+    drop(runtime.linger_while(start.after(Duration::from_secs(20)), |_| now() < done));
+    assert!(now().since(start) < Duration::from_secs(5));
+}
+
 /// What a connected endpoint learned: that its connection has opened, and that it has ended.
 #[derive(Debug, Default)]
 pub(crate) struct Learned {

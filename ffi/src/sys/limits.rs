@@ -21,3 +21,6 @@ pub(crate) const CONTENDED_IDLE_LIMIT: Duration = Duration::from_millis(5);
 pub(crate) const ANNOUNCED_IDLE_LIMIT: Duration = Duration::from_millis(1);
 /// The limit after `fi_trywait` while nothing waits.
 pub(crate) const ANNOUNCED_IDLE_MAX: Duration = Duration::from_millis(100);
+/// How often a call that waits for acknowledgements before it closes something checks what other
+/// threads have received. They may take the packet that would wake it.
+pub(crate) const LINGER_RECHECK: Duration = Duration::from_millis(1);

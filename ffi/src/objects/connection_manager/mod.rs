@@ -24,6 +24,7 @@ use ofi_xdp_datapath::Thread;
 
 use crate::sys::clock::{earlier, now};
 use crate::sys::errno::Error;
+use crate::sys::limits::LINGER_RECHECK;
 use crate::wait::waker::sleep;
 
 pub(crate) use request::ConnectionRequest;
@@ -89,7 +90,9 @@ impl ConnectionManager {
         let deadline = now().after(LINGER);
         // bound: the deadline
         while socket.is_rejecting() {
-            let until = socket.due().map_or(deadline, |due| due.min(deadline));
+            // What the thread receives does not end the sleep.
+            let recheck = deadline.min(now().after(LINGER_RECHECK));
+            let until = socket.due().map_or(recheck, |due| due.min(recheck));
             let mut wakeup = [PollFd::new(socket.as_fd(), PollFlags::POLLIN)];
             // The state of the agent decides, whatever ended the sleep.
             let _ = sleep(&mut wakeup, Some(until.since(now())));
