@@ -114,8 +114,10 @@ impl Waker {
     }
 
     /// Announces a sleep of the calling thread on the descriptor. Called before the last poll on
-    /// its behalf. Returns whether a sleep was announced before.
+    /// its behalf. Returns whether a sleep was announced before. The end of an earlier sleep is not
+    /// that of this one, so the next timer that is set wakes it.
     pub(crate) fn announce_wait(&self) -> bool {
+        self.until.store(u64::MAX, Ordering::Relaxed);
         let this = this_thread();
         let with = |by| if by == NONE || by == this { this } else { SEVERAL };
         let set = |by| Some(with(by));
@@ -368,6 +370,17 @@ mod tests {
         assert!(is_readable(&waker));
         assert!(waker.cancel_wait() && !waker.cancel_wait());
         assert!(!is_readable(&waker) && !waker.has_sleepers());
+    }
+
+    #[test]
+    fn the_end_of_an_earlier_sleep_is_not_that_of_a_sleep_that_is_announced() {
+        let waker = Waker::new().unwrap();
+        waker.announce_wait();
+        waker.sleep_until(Some(Instant::from_nanos(100)));
+        // The call sleeps again at once, without a read.
+        waker.announce_wait();
+        waker.wake_before(Some(Instant::from_nanos(200)));
+        assert!(is_readable(&waker));
     }
 
     /// What another thread's read of the queue does.
