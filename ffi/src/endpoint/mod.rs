@@ -290,7 +290,7 @@ impl Endpoint {
         if connection.listener().is_some() {
             return Err(Error::BadState);
         }
-        if to.is_ipv4() != self.local.is_ipv4() || to.port() == 0 {
+        if to.ip().to_canonical().is_ipv4() != self.local.is_ipv4() || to.port() == 0 {
             return Err(Error::Invalid);
         }
         let events = self.ready_to_connect()?;

@@ -294,3 +294,20 @@ fn an_endpoint_on_a_further_loopback_address() {
         assert!(Endpoint::open(&domain, &request, Handle::None).is_ok(), "{ip}");
     }
 }
+
+#[test]
+fn an_ipv4_address_in_ipv6_form_is_of_ipv4() {
+    let source: SocketAddr = "[::1]:0".parse().unwrap();
+    let request = InfoRequest { source: Some(source), ..InfoRequest::default() };
+    let fabric = Fabric::open(None, abi::make_version(1, 17)).unwrap();
+    // The host may have no IPv6.
+    let Ok(domain) = Domain::open(&fabric, &request) else { return };
+    let mapped: SocketAddr = "[::ffff:198.18.0.1]:4000".parse().unwrap();
+    assert_eq!(vector(&domain).insert(mapped), Err(Error::Invalid));
+    let ep = Some(Info::offer_of(abi::FI_EP_MSG, domain.interface(), 0).ep);
+    let request = InfoRequest { source: Some(source), ep, ..InfoRequest::default() };
+    let endpoint = Endpoint::open(&domain, &request, Handle::None).unwrap();
+    let events = Eq::open(domain.fabric(), EqAttributes::default()).unwrap();
+    endpoint.bind(&BindTarget::new(&events), 0).unwrap();
+    assert_eq!(endpoint.connect(EventOrigin::default(), mapped, &[]), Err(Error::Invalid));
+}

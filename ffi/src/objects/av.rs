@@ -128,7 +128,9 @@ impl Av {
     /// # Errors
     /// [`Error::Invalid`] for another family or no port; as [`AddressTable::insert`].
     pub(crate) fn insert(&self, address: SocketAddr) -> Result<fi_addr_t, Error> {
-        if address.is_ipv4() != self.family().is_ipv4() || address.port() == 0 {
+        // An endpoint of IPv6 reaches no address of IPv4.
+        let ip = address.ip().to_canonical();
+        if ip.is_ipv4() != self.family().is_ipv4() || address.port() == 0 {
             return Err(Error::Invalid);
         }
         self.table.insert(address)
