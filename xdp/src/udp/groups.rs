@@ -6,7 +6,9 @@
 //! A group's socket is bound to the address of the group; other sockets of the host may be, too.
 //! Packets to a group leave by the main socket.
 //!
-//! The kernel ends memberships with their interface. The recovery thread joins the groups again.
+//! The kernel ends memberships with their interface. The recovery thread joins the groups again,
+//! once `AF_XDP` is back. The kernel counts the members of a group on an interface. If no attempt
+//! sees the interface away, the count of two ports that are members may be one too low after that.
 //!
 //! In: groups. Out: their packets, marked. Callers: the UDP port; the recovery thread, which has
 //! the memberships. Bound: [`GROUPS_MAX`].
@@ -169,26 +171,42 @@ impl Memberships {
     /// does not know. Once the interface is back, the end of this one would count as that of
     /// another member (`ip_mc_dec_group`, net/ipv4/igmp.c).
     pub(crate) fn end_without_interface(&self) {
-        self.lock().iter().filter(|one| one.lacks_interface()).for_each(GroupMembership::end);
+        self.each(|one| {
+            if one.lacks_interface() {
+                one.end();
+            }
+        });
     }
 
     /// Joins all groups anew, on the interface with this index. Waits for the lock of all
     /// interfaces.
     pub(crate) fn renew(&self, interface: u32) {
-        let mut memberships = self.lock();
         // All end first: the kernel counts the members of a group together.
-        memberships.iter().for_each(GroupMembership::end);
-        for one in &mut *memberships {
+        self.each(|one| one.end());
+        self.each(|one| {
             one.interface = interface;
             if let Err(error) = one.begin() {
                 log::warn!("{}: packets to the group come no more: {error}", one.group);
+            }
+        });
+    }
+
+    /// Does something to each membership. Another thread gets the list between two of them: each
+    /// may wait for the lock of all interfaces. The last one is first, so that one that is left
+    /// meanwhile keeps no other from its turn.
+    fn each(&self, mut change: impl FnMut(&mut GroupMembership)) {
+        let count = self.lock().len();
+        for at in (0..count).rev() {
+            if let Some(one) = self.lock().get_mut(at) {
+                change(one);
             }
         }
     }
 
     /// As [`Self::renew`], if a group was joined on another interface.
     pub(super) fn follow(&self, interface: u32) {
-        if self.lock().iter().any(|one| one.interface != interface) {
+        let differs = self.lock().iter().any(|one| one.interface != interface);
+        if differs {
             self.renew(interface);
         }
     }

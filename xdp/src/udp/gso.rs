@@ -199,6 +199,7 @@ impl GsoBatches {
             // bound: its packets
             while takes && !batch.stays && batch.count > 0 {
                 takes = Self::offer(bytes, batch, &mut take);
+                batch.lacks_path |= !takes;
             }
         }
     }

@@ -80,11 +80,13 @@ pub(super) struct Neighbour {
     /// kernel makes it check. An `AF_XDP` port that never sent one would use a dead link-layer
     /// address without end.
     pub(super) stale: bool,
+    /// The kernel had no room for that packet. It gets the next but one.
+    pub(super) refused: bool,
 }
 
 impl Neighbour {
     /// An unknown neighbour.
-    pub(super) const UNKNOWN: Self = Self { mac: None, stale: false };
+    pub(super) const UNKNOWN: Self = Self { mac: None, stale: false, refused: false };
 }
 
 /// Asks the kernel for the link-layer address of `ip` on `interface`.
@@ -141,7 +143,8 @@ pub(super) fn neighbour(message: &NeighbourMessage) -> Neighbour {
         message.header.state,
         NeighbourState::None | NeighbourState::Incomplete | NeighbourState::Failed
     );
-    Neighbour { mac: mac.filter(|_| usable), stale: message.header.state == NeighbourState::Stale }
+    let stale = message.header.state == NeighbourState::Stale;
+    Neighbour { mac: mac.filter(|_| usable), stale, refused: false }
 }
 
 /// The neighbour that a notification is about.

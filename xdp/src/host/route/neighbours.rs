@@ -229,7 +229,7 @@ mod tests {
         neighbours.change(&message, false);
         answered(&mut neighbours);
         let mac = Some(MacAddress([2, 0, 0, 0, 0, 9]));
-        assert_eq!(neighbours.get_mut(0).copied(), Some(Neighbour { mac, stale: false }));
+        assert_eq!(neighbours.get_mut(0).copied(), Some(Neighbour { mac, ..Neighbour::UNKNOWN }));
     }
 
     #[test]

@@ -152,11 +152,13 @@ impl Routes {
             neighbour.stale = false;
             return None;
         }
+        neighbour.stale = std::mem::take(&mut neighbour.refused);
         Some(Hop { mac: neighbour.mac?, gateway: route.gateway, source: route.source.port() })
     }
 
     /// The kernel's socket had no room for a packet to `to`, so the kernel does not check the
-    /// neighbour for it. The next packet goes there, too.
+    /// neighbour for it. The next but one goes there, too: the next one may be the lost one again,
+    /// and the neighbour is most likely the right one.
     #[cold]
     pub(crate) fn kernel_refused(&mut self, to: Destination) {
         let route = self.peers.get(to.peer.slot() as usize);
@@ -164,7 +166,7 @@ impl Routes {
             && route.generation == self.generation
             && let Some(neighbour) = self.neighbours.get_mut(route.neighbour)
         {
-            neighbour.stale = true;
+            neighbour.refused = true;
         }
     }
 

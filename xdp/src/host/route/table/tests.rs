@@ -31,7 +31,7 @@ fn routes() -> Routes {
 fn known(stale: bool, gateway: bool) -> (Routes, Destination) {
     let mut routes = routes();
     let peer = to(1, "198.18.0.2");
-    let neighbour = Neighbour { mac: Some(MAC), stale };
+    let neighbour = Neighbour { mac: Some(MAC), stale, refused: false };
     routes.neighbours.insert(peer.address.ip(), Some(neighbour));
     let source = SourcePort::new(7000);
     let address = peer.address;
@@ -199,6 +199,7 @@ fn a_neighbour_gets_another_packet_if_the_kernel_refused_one_to_it() {
     routes.kernel_refused(to(1, "198.18.0.3"));
     assert!(routes.hop(peer, 64).is_some(), "it was to another peer");
     routes.kernel_refused(peer);
+    assert!(routes.hop(peer, 64).is_some(), "the refused packet comes again");
     assert_eq!(routes.hop(peer, 64), None);
     assert!(routes.hop(peer, 64).is_some());
     routes.kernel_refused(to(9, "198.18.0.2"));
