@@ -6,6 +6,7 @@
 //! Bounds: those of the files.
 
 pub(crate) mod card_hash;
+mod decode;
 pub(crate) mod features;
 pub(crate) mod interfaces;
 pub(crate) mod memory;
