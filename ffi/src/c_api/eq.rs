@@ -174,6 +174,7 @@ fn connection_info(arrival: &mut ArrivedRequest, peek: bool) -> Result<*mut abi:
         None => new_info(arrival)?,
     };
     if !peek {
+        arrival.request.event_read();
         return Ok(info.into_raw());
     }
     Ok(arrival.info.insert(info).as_ptr())

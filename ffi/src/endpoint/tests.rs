@@ -296,18 +296,40 @@ fn an_endpoint_on_a_further_loopback_address() {
 }
 
 #[test]
-fn an_ipv4_address_in_ipv6_form_is_of_ipv4() {
-    let source: SocketAddr = "[::1]:0".parse().unwrap();
+fn an_ipv4_address_in_ipv6_form_is_of_no_endpoint() {
+    let mapped: SocketAddr = "[::ffff:198.18.0.1]:4000".parse().unwrap();
+    for source in ["127.0.0.1:0", "[::1]:0"] {
+        let source: SocketAddr = source.parse().unwrap();
+        let request = InfoRequest { source: Some(source), ..InfoRequest::default() };
+        let fabric = Fabric::open(None, abi::make_version(1, 17)).unwrap();
+        // The host may have no IPv6.
+        let Ok(domain) = Domain::open(&fabric, &request) else { continue };
+        if source.is_ipv6() {
+            assert_eq!(vector(&domain).insert(mapped), Err(Error::Invalid));
+        }
+        let ep = Some(Info::offer_of(abi::FI_EP_MSG, domain.interface(), 0).ep);
+        let request = InfoRequest { source: Some(source), ep, ..InfoRequest::default() };
+        let endpoint = Endpoint::open(&domain, &request, Handle::None).unwrap();
+        let events = Eq::open(domain.fabric(), EqAttributes::default()).unwrap();
+        endpoint.bind(&BindTarget::new(&events), 0).unwrap();
+        assert_eq!(endpoint.connect(EventOrigin::default(), mapped, &[]), Err(Error::Invalid));
+    }
+}
+
+#[test]
+fn a_size_that_was_raised_since_the_offer_shortens_what_can_be_injected() {
+    let source: SocketAddr = "127.0.0.1:0".parse().unwrap();
     let request = InfoRequest { source: Some(source), ..InfoRequest::default() };
     let fabric = Fabric::open(None, abi::make_version(1, 17)).unwrap();
-    // The host may have no IPv6.
-    let Ok(domain) = Domain::open(&fabric, &request) else { return };
-    let mapped: SocketAddr = "[::ffff:198.18.0.1]:4000".parse().unwrap();
-    assert_eq!(vector(&domain).insert(mapped), Err(Error::Invalid));
-    let ep = Some(Info::offer_of(abi::FI_EP_MSG, domain.interface(), 0).ep);
-    let request = InfoRequest { source: Some(source), ep, ..InfoRequest::default() };
-    let endpoint = Endpoint::open(&domain, &request, Handle::None).unwrap();
-    let events = Eq::open(domain.fabric(), EqAttributes::default()).unwrap();
-    endpoint.bind(&BindTarget::new(&events), 0).unwrap();
-    assert_eq!(endpoint.connect(EventOrigin::default(), mapped, &[]), Err(Error::Invalid));
+    let domain = Domain::open(&fabric, &request).unwrap();
+    let offer = Info::offer_of(abi::FI_EP_RDM, domain.interface(), 0).tx;
+    let open = |size, inject_size| {
+        let tx = Some(abi::fi_tx_attr { size, inject_size, ..offer });
+        let request = InfoRequest { source: Some(source), tx, ..InfoRequest::default() };
+        Endpoint::open(&domain, &request, Handle::None).map(|endpoint| endpoint.inject_size)
+    };
+    for (size, inject_size) in [(1024, INJECT_MAX), (8192, 8192), (65_536, INJECT_LEAST)] {
+        assert_eq!(open(size, INJECT_MAX).unwrap(), inject_size);
+    }
+    assert_eq!(open(1024, INJECT_MAX + 1).err(), Some(Error::Invalid));
 }

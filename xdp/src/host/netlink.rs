@@ -432,7 +432,7 @@ mod tests {
         }
         ip("link add other0 type veth");
         let mut alias = std::process::Command::new("ip");
-        alias.args(["link", "set", "other0", "alias"]).arg(OsStr::from_bytes(b"caf\xe9"));
+        alias.args(["link", "set", "other0", "alias"]).arg(OsStr::from_bytes(b"m\xfcnster"));
         assert!(alias.status().unwrap().success());
         let mut netlink = Netlink::open().unwrap();
         let sink = |found: &mut Vec<u32>, link| {

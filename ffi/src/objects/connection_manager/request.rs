@@ -76,6 +76,11 @@ impl ConnectionRequest {
         self.handle.store(handle, Ordering::Relaxed);
     }
 
+    /// The application has its event.
+    pub(crate) fn event_read(&self) {
+        self.socket.event_read(self.id);
+    }
+
     /// Takes C's pointer, to close its object; 0: there is none any more.
     pub(crate) fn take_handle(&self) -> usize {
         self.handle.swap(0, Ordering::Relaxed)

@@ -85,11 +85,19 @@ pub(crate) trait RequestSink: fmt::Debug + Send + Sync {
 /// The object of a peer's request. The passive endpoint knows its type.
 type RequestObject = dyn Any + Send + Sync;
 
+/// A request of a peer that the application has not accepted.
+struct ListedRequest {
+    object: Weak<RequestObject>,
+    /// Whether the application has its event.
+    is_read: bool,
+    /// Whether the peer has withdrawn it.
+    is_gone: bool,
+}
+
 struct State {
     agent: AgentBox,
     requesters: HashMap<RequestId, Weak<dyn Requester>>,
-    /// The requests of peers that the application has not accepted.
-    unaccepted: HashMap<RequestId, Weak<RequestObject>>,
+    unaccepted: HashMap<RequestId, ListedRequest>,
     sink: Option<Weak<dyn RequestSink>>,
 }
 
@@ -236,8 +244,20 @@ impl CmSocket {
     }
 
     /// Lists a request until it is accepted or dropped.
-    pub(super) fn list(&self, id: RequestId, request: Weak<RequestObject>) {
+    pub(super) fn list(&self, id: RequestId, object: Weak<RequestObject>) {
+        let request = ListedRequest { object, is_read: false, is_gone: false };
         self.lock().unaccepted.insert(id, request);
+    }
+
+    /// The application has the event of a listed request.
+    pub(super) fn event_read(&self, id: RequestId) {
+        let mut state = self.lock();
+        let State { agent, unaccepted, .. } = &mut *state;
+        let Some(request) = unaccepted.get_mut(&id) else { return };
+        request.is_read = true;
+        if request.is_gone {
+            agent.with_mut(|agent| agent.release(now(), id));
+        }
     }
 
     /// Reverses [`Self::list`], when the request is dropped.
@@ -251,7 +271,7 @@ impl CmSocket {
         self.listen(None, 0);
         self.turns.wait();
         // The caller drops them: a request locks this state when it is dropped.
-        self.lock().unaccepted.values().filter_map(Weak::upgrade).collect()
+        self.lock().unaccepted.values().filter_map(|request| request.object.upgrade()).collect()
     }
 
     /// Whether a rejection waits for its acknowledgement, which is repeated a few times.
@@ -387,10 +407,17 @@ impl CmSocket {
                     }
                     ConnectEvent::TimedOut { .. } => RequestOutcome::Unanswered(Error::TimedOut),
                     ConnectEvent::AcceptFailed { .. } => failed(Error::TimedOut),
-                    // Its event may wait to be read: it counts until the application rejects or
-                    // drops it. So the backlog and the shares of hosts bound such events, too.
-                    ConnectEvent::RequestGone { .. } if unaccepted.contains_key(&id) => continue,
-                    ConnectEvent::RequestGone { .. } => failed(Error::Os(libc::ECONNRESET)),
+                    ConnectEvent::RequestGone { .. } => {
+                        // Until its event is read it counts, so that the backlog and the shares of
+                        // hosts bound such events, too.
+                        if let Some(request) = unaccepted.get_mut(&id)
+                            && !request.is_read
+                        {
+                            request.is_gone = true;
+                            continue;
+                        }
+                        failed(Error::Os(libc::ECONNRESET))
+                    }
                 };
                 agent.release(now, id);
                 let requester = requesters.remove(&id);

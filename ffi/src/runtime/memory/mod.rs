@@ -9,9 +9,10 @@
 //! ever formed. A copy is cut to the buffer's segments, whatever offset the engine gives.
 //!
 //! Bounds: one `Buffer` for each send slot, receive slot and slice of a multi-receive buffer;
-//! [`inject_max`] bytes for each send slot. Storage for unexpected messages and for previous values
-//! of atomics comes on top. All of it is allocated at enable, and its pages are touched when they
-//! are used. Each registered region has one `Buffer`.
+//! [`INJECT_LEAST`] bytes for each send slot, and [`inject_max`] more for longer copies. Storage
+//! for unexpected messages and for previous values of atomics comes on top. All of it is allocated
+//! at enable, and its pages are touched when they are used. Each registered region has one
+//! `Buffer`.
 #![allow(unsafe_code)]
 
 mod atomic;
@@ -39,10 +40,13 @@ pub(crate) struct AppMemory {
     sends: Vec<Buffer>,
     /// By slot of [`RecvId`].
     recvs: Vec<Buffer>,
-    /// [`Self::copy_len`] bytes for each send slot.
-    injected: Vec<u8>,
-    /// Bytes for the copies of a send slot.
-    copy_len: usize,
+    /// [`INJECT_LEAST`] bytes for each send slot. Short copies lie close together, in few pages and
+    /// in several sets of each cache.
+    short_copies: Vec<u8>,
+    /// [`Self::long_len`] bytes for each send slot.
+    long_copies: Vec<u8>,
+    /// Bytes for the long copy of a send slot; 0: there are short ones only.
+    long_len: usize,
     /// The operands of the next atomic operation: at most [`STAGED_MAX`] bytes.
     staging: Vec<u8>,
     /// Storage for unexpected messages.
@@ -68,13 +72,18 @@ impl AppMemory {
         let recvs = usize::try_from(recvs).map_err(|_| Error::NoMemory)?;
         let unexpected = usize::try_from(config.unexpected_bytes()).map_err(|_| Error::NoMemory)?;
         let previous = usize::try_from(config.previous_bytes()).map_err(|_| Error::NoMemory)?;
-        let copy_len = inject_max(sends);
-        let injected = sends.checked_mul(copy_len).ok_or(Error::NoMemory)?;
+        let most = if config.named_peers_only { INJECT_LEAST } else { inject_max(sends) };
+        let long_len = if most > INJECT_LEAST { most } else { 0 };
+        let copies = |len| {
+            let bytes = sends.checked_mul(len).ok_or(Error::NoMemory)?;
+            memory::zeroed(bytes)
+        };
         Ok(Self {
             sends: memory::filled(Buffer::EMPTY, sends)?,
             recvs: memory::filled(Buffer::EMPTY, recvs)?,
-            injected: memory::zeroed(injected)?,
-            copy_len,
+            short_copies: copies(INJECT_LEAST)?,
+            long_copies: copies(long_len)?,
+            long_len,
             staging: Vec::with_capacity(STAGED_MAX),
             unexpected: memory::zeroed(unexpected)?,
             previous: memory::zeroed(previous)?,
@@ -131,10 +140,16 @@ impl AppMemory {
         }
     }
 
-    /// The bytes for copies of an operation's slot.
-    fn copy_of(&mut self, op: OpId) -> Option<&mut [u8]> {
-        let start = op.slot() as usize * self.copy_len;
-        self.injected.get_mut(start..start + self.copy_len)
+    /// The place of a copy of `len` bytes for an operation's slot.
+    #[inline]
+    fn copy_of(&mut self, op: OpId, len: usize) -> Option<&mut [u8]> {
+        let (copies, room) = if len <= INJECT_LEAST {
+            (&mut self.short_copies, INJECT_LEAST)
+        } else {
+            (&mut self.long_copies, self.long_len)
+        };
+        let start = op.slot() as usize * room;
+        copies.get_mut(start..start + room)?.get_mut(..len)
     }
 
     /// The previous values of a fetching atomic.
@@ -224,7 +239,7 @@ impl AppMemory {
                 let BufferUse::Staged(len) = self.sends.get(op.slot() as usize)?.usage else {
                     return None;
                 };
-                self.copy_of(op)?.get(..usize::from(len))
+                self.copy_of(op, usize::from(len)).map(|copy| &*copy)
             }
             Source::Region(_) => None,
             Source::PreviousValue(op) => self.previous(op).map(|bytes| &*bytes),
@@ -258,8 +273,7 @@ impl Memory for AppMemory {
         let attached = match buffer.usage {
             BufferUse::InPlace | BufferUse::SharedSlice(_) => buffer,
             BufferUse::Injected => {
-                let copy = self.copy_of(op).and_then(|copy| copy.get_mut(..buffer.len()));
-                let Some(copy) = copy else { return };
+                let Some(copy) = self.copy_of(op, buffer.len()) else { return };
                 // SAFETY: the application's memory may be read until the posting call returns
                 // (fi_msg(3), `fi_inject`), and that call is under way. The copy is the runtime's
                 // memory.
@@ -268,7 +282,7 @@ impl Memory for AppMemory {
             }
             BufferUse::Staged(_) => {
                 let staged = std::mem::take(&mut self.staging);
-                if let Some(copy) = self.copy_of(op) {
+                if let Some(copy) = self.copy_of(op, staged.len()) {
                     copy.iter_mut().zip(&staged).for_each(|(to, &from)| *to = from);
                 }
                 self.staging = staged;
@@ -306,7 +320,7 @@ impl Memory for AppMemory {
             // SAFETY: the application's memory may be read until the operation's completion is read
             // (fi_msg(3)), and registered memory until the region is closed (fi_mr(3)). The engine
             // asks only for operations that have not completed, and for regions that are
-            // registered. `injected` lives as long as `self` and never moves. `into` is a buffer of
+            // registered. The copies live as long as `self` and never move. `into` is a buffer of
             // the port.
             let done = unsafe { buffer.read(from.offset, into) };
             if from.more {
