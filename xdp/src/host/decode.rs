@@ -15,11 +15,11 @@ const RTM_NEWADDR: u16 = 20;
 const RTM_DELADDR: u16 = 21;
 /// Bytes of a message's header (`struct nlmsghdr`).
 const HEADER: usize = 16;
-/// Bytes of `struct ifinfomsg`, and the attributes of a link that are read (linux/if_link.h):
-/// address, name, MTU, kind, receive queues, device and its bus.
+/// Bytes of `struct ifinfomsg`, and the attributes of a link that are read
+/// (`linux/if_link.h`): address, name, MTU, kind, receive queues, device and its bus.
 const LINK: (usize, &[u16]) = (16, &[1, 3, 4, 18, 32, 56, 57]);
-/// Bytes of `struct ifaddrmsg`, and the attributes of an address that are read (linux/if_addr.h):
-/// the address of the other end, and the own one.
+/// Bytes of `struct ifaddrmsg`, and the attributes of an address that are read
+/// (`linux/if_addr.h`): the address of the other end, and the own one.
 const ADDRESS: (usize, &[u16]) = (8, &[1, 2]);
 /// A type of attribute that no kernel has; the upper two bits are flags.
 const UNREAD: u16 = 0x3FFF;
