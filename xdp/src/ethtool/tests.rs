@@ -12,6 +12,7 @@ use super::Device as _;
 use super::hash::{HashRequest, KEY_MAX, TABLE_MAX};
 use super::ioctl::{EthtoolInterface, SIOCETHTOOL};
 use super::rules::*;
+use crate::host::netns::enter_new;
 
 /// Bytes of a [`HashRequest`] before table and key.
 const HASH_HEAD: usize = 24;
@@ -150,12 +151,9 @@ fn ip(command: &str) {
 
 #[test]
 fn root_a_renamed_interface_is_found_by_its_index() {
-    let skip = std::env::var("OFI_XDP_UNPRIVILEGED").is_ok_and(|value| value == "skip");
-    if skip && !nix::unistd::geteuid().is_root() {
-        println!("SKIPPED: needs CAP_SYS_ADMIN and CAP_NET_ADMIN");
+    if !enter_new() {
         return;
     }
-    nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET).unwrap();
     ip("link add first type veth peer name second");
     let index = nix::net::if_::if_nametoindex("first").unwrap();
     let interface = EthtoolInterface::open(index).unwrap();

@@ -32,3 +32,15 @@ impl Namespace {
         Ok(setns(&self.0, CloneFlags::CLONE_NEWNET)?)
     }
 }
+
+/// Enters a network namespace of its own; `false`: the test is skipped.
+#[cfg(test)]
+pub(crate) fn enter_new() -> bool {
+    let skip = std::env::var("OFI_XDP_UNPRIVILEGED").is_ok_and(|value| value == "skip");
+    if skip && !nix::unistd::geteuid().is_root() {
+        println!("SKIPPED: needs CAP_SYS_ADMIN and CAP_NET_ADMIN");
+        return false;
+    }
+    nix::sched::unshare(CloneFlags::CLONE_NEWNET).unwrap();
+    true
+}

@@ -254,6 +254,7 @@ impl GroupMembership {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::host::netns::enter_new;
 
     /// Runs `ip`, and returns its output.
     fn ip(command: &str) -> String {
@@ -286,12 +287,9 @@ mod tests {
     /// Members in two processes renew one after the other.
     #[test]
     fn root_members_that_end_while_the_interface_is_away_are_counted_each() {
-        let skip = std::env::var("OFI_XDP_UNPRIVILEGED").is_ok_and(|value| value == "skip");
-        if skip && !nix::unistd::geteuid().is_root() {
-            println!("SKIPPED: needs CAP_SYS_ADMIN and CAP_NET_ADMIN");
+        if !enter_new() {
             return;
         }
-        nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET).unwrap();
         for group in ["239.255.72.3", "ff02::7:72"] {
             for back in [77, 78] {
                 ip("link add own0 index 77 type veth peer name other0");
@@ -318,12 +316,9 @@ mod tests {
 
     #[test]
     fn root_a_group_that_was_joined_elsewhere_follows_the_interface() {
-        let skip = std::env::var("OFI_XDP_UNPRIVILEGED").is_ok_and(|value| value == "skip");
-        if skip && !nix::unistd::geteuid().is_root() {
-            println!("SKIPPED: needs CAP_SYS_ADMIN and CAP_NET_ADMIN");
+        if !enter_new() {
             return;
         }
-        nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET).unwrap();
         ip("link add own0 index 77 type veth peer name other0 index 78");
         ip("link set own0 up");
         ip("link set other0 up");

@@ -5,7 +5,7 @@
 //! Callers: `gro.rs`, `gso.rs`. Bound: the caller's.
 //!
 //! The kernel's own buffers begin with a page or a half, and their data there or some bytes behind.
-//! AMD Zen 3 and 4 copy (`rep movsb`) at 2 to 3 GB/s instead of 45 where the destination lies 1 to
+//! AMD Zen 3 copies (`rep movsb`) at 2 to 3 GB/s instead of 45 where the destination lies 1 to
 //! 31 bytes further behind the start of its page than the source (decision 0233).
 
 use std::io;

@@ -339,8 +339,8 @@ impl UdpPort {
     }
 
     /// Sends all queued packets: one system call for each long batch, one for each other packet.
-    /// `refused` gets the destination of one that [`Self::keep_last`] named, if the socket had no
-    /// room for it.
+    /// `refused` gets the destination of a batch that has no other path, if the socket had no room
+    /// for it.
     #[inline]
     pub fn flush(&mut self, stats: &mut PortStats, refused: impl FnMut(Destination)) {
         if !self.batches.is_empty() {

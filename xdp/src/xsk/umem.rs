@@ -29,8 +29,8 @@ const XDP_HEADROOM: u32 = 256;
 /// Alignment of packets: a cache line, for fast copies.
 const ALIGN: usize = 64;
 /// Least number of bytes between the XDP program's headroom and the first header. Where the kernel
-/// copies a packet into the frame, it often lies behind the same headroom there. AMD Zen 3 and 4
-/// copy slowly to a place that is 1 to 31 bytes further behind the start of its page than the
+/// copies a packet into the frame, it often lies behind the same headroom there. AMD Zen 3
+/// copies slowly to a place that is 1 to 31 bytes further behind the start of its page than the
 /// source (decision 0233).
 const APART: usize = 32;
 /// Layouts have less headroom of their own than this.

@@ -76,17 +76,25 @@ pub(crate) fn ask(
 pub(super) struct Neighbour {
     /// The link-layer address, if it is usable.
     pub(super) mac: Option<MacAddress>,
-    /// Whether the kernel has not heard from the neighbour for a while. One packet through the
-    /// kernel makes it check. An `AF_XDP` port that never sent one would use a dead link-layer
-    /// address without end.
-    pub(super) stale: bool,
-    /// The kernel had no room for that packet. It gets the next but one.
-    pub(super) refused: bool,
+    pub(super) check: NeighbourCheck,
+}
+
+/// The packet that goes through the kernel, which makes it check a neighbour from which it has not
+/// heard for a while. An `AF_XDP` port that never sent one would use a dead link-layer address
+/// without end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum NeighbourCheck {
+    /// None.
+    Fresh,
+    /// The next one.
+    Next,
+    /// The next but one: the kernel had no room for an earlier one.
+    NextButOne,
 }
 
 impl Neighbour {
     /// An unknown neighbour.
-    pub(super) const UNKNOWN: Self = Self { mac: None, stale: false, refused: false };
+    pub(super) const UNKNOWN: Self = Self { mac: None, check: NeighbourCheck::Fresh };
 }
 
 /// Asks the kernel for the link-layer address of `ip` on `interface`.
@@ -143,8 +151,9 @@ pub(super) fn neighbour(message: &NeighbourMessage) -> Neighbour {
         message.header.state,
         NeighbourState::None | NeighbourState::Incomplete | NeighbourState::Failed
     );
-    let stale = message.header.state == NeighbourState::Stale;
-    Neighbour { mac: mac.filter(|_| usable), stale, refused: false }
+    let is_stale = message.header.state == NeighbourState::Stale;
+    let check = if is_stale { NeighbourCheck::Next } else { NeighbourCheck::Fresh };
+    Neighbour { mac: mac.filter(|_| usable), check }
 }
 
 /// The neighbour that a notification is about.

@@ -26,7 +26,7 @@ use netlink_packet_route::RouteNetlinkMessage;
 use nix::errno::Errno;
 use ofi_xdp_core::{Destination, Instant, PathAdvice, PeerAddress, SourcePort};
 
-use super::lookup::ask;
+use super::lookup::{NeighbourCheck, ask};
 use super::neighbours::{KERNEL, Neighbours};
 use super::own_link::{DOWN, OwnLink};
 use crate::host::interfaces::InterfaceInfo;
@@ -148,11 +148,14 @@ impl Routes {
         }
         let route = self.peers.get(slot)?;
         let neighbour = self.neighbours.get_mut(route.neighbour)?;
-        if neighbour.stale {
-            neighbour.stale = false;
-            return None;
+        match neighbour.check {
+            NeighbourCheck::Fresh => {}
+            NeighbourCheck::Next => {
+                neighbour.check = NeighbourCheck::Fresh;
+                return None;
+            }
+            NeighbourCheck::NextButOne => neighbour.check = NeighbourCheck::Next,
         }
-        neighbour.stale = std::mem::take(&mut neighbour.refused);
         Some(Hop { mac: neighbour.mac?, gateway: route.gateway, source: route.source.port() })
     }
 
@@ -166,7 +169,7 @@ impl Routes {
             && route.generation == self.generation
             && let Some(neighbour) = self.neighbours.get_mut(route.neighbour)
         {
-            neighbour.refused = true;
+            neighbour.check = NeighbourCheck::NextButOne;
         }
     }
 

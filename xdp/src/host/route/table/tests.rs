@@ -2,6 +2,7 @@
 //! Hops, and what notifications change, on the loopback interface and in namespaces of their own.
 
 use super::*;
+use crate::host::netns::enter_new;
 use crate::host::route::lookup::Neighbour;
 use ofi_xdp_core::{PeerId, WantedPort};
 
@@ -31,7 +32,8 @@ fn routes() -> Routes {
 fn known(stale: bool, gateway: bool) -> (Routes, Destination) {
     let mut routes = routes();
     let peer = to(1, "198.18.0.2");
-    let neighbour = Neighbour { mac: Some(MAC), stale, refused: false };
+    let check = if stale { NeighbourCheck::Next } else { NeighbourCheck::Fresh };
+    let neighbour = Neighbour { mac: Some(MAC), check };
     routes.neighbours.insert(peer.address.ip(), Some(neighbour));
     let source = SourcePort::new(7000);
     let address = peer.address;
@@ -45,22 +47,11 @@ fn ip(arguments: &str) {
     assert!(status.unwrap().success(), "{arguments}");
 }
 
-/// Enters a network namespace of its own; `false`: the test is skipped.
-fn enter_namespace() -> bool {
-    let skip = std::env::var("OFI_XDP_UNPRIVILEGED").is_ok_and(|value| value == "skip");
-    if skip && !nix::unistd::geteuid().is_root() {
-        println!("SKIPPED: needs CAP_SYS_ADMIN and CAP_NET_ADMIN");
-        return false;
-    }
-    nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET).unwrap();
-    true
-}
-
 /// The answer to a request about a link or an address waits for a lock that others hold for
 /// long.
 #[test]
 fn root_a_changed_link_or_address_is_known_from_its_notification_alone() {
-    if !enter_namespace() {
+    if !enter_new() {
         return;
     }
     ip("link set lo up");
@@ -96,7 +87,7 @@ fn root_a_changed_link_or_address_is_known_from_its_notification_alone() {
 /// An interface may come back from another namespace with its index and address.
 #[test]
 fn root_an_interface_that_was_removed_is_unusable_though_its_index_is_back() {
-    if !enter_namespace() {
+    if !enter_new() {
         return;
     }
     let make = || {
@@ -119,7 +110,7 @@ fn root_an_interface_that_was_removed_is_unusable_though_its_index_is_back() {
 /// The answer to a request about a neighbour waits for that lock, too.
 #[test]
 fn root_a_neighbour_is_known_from_the_start_or_asked_for_by_a_thread() {
-    if !enter_namespace() {
+    if !enter_new() {
         return;
     }
     ip("link add own0 type veth peer name other0");
@@ -148,7 +139,7 @@ fn root_a_neighbour_is_known_from_the_start_or_asked_for_by_a_thread() {
 /// Routing daemons change next hops at any time.
 #[test]
 fn root_a_nexthop_that_changes_costs_no_request_and_no_neighbour() {
-    if !enter_namespace() {
+    if !enter_new() {
         return;
     }
     ip("link set lo up");
