@@ -48,7 +48,7 @@ use crate::objects::connection_manager::ConnectionRequest;
 use crate::objects::domain::Domain;
 use crate::objects::eq::Eq;
 use crate::objects::object_ops::{BindTarget, ObjectOps};
-use crate::runtime::memory::{INJECT_LEAST, INJECT_MAX, inject_max};
+use crate::runtime::memory::{INJECT_LEAST, inject_max};
 use crate::runtime::{CompletionPolicy, OpFlags, Runtime, Side};
 use crate::sys::abi::{self, SHARED_CONTEXT, bits};
 use crate::sys::errno::Error;
@@ -353,14 +353,7 @@ impl Endpoint {
 /// # Errors
 /// [`Error::Invalid`] for attributes that are not what was offered.
 fn check_offered(request: &InfoRequest, offer: &Info) -> Result<(), Error> {
-    let mut request = request.clone();
-    // With a `size` that was raised since the offer, messages that are injected are shorter.
-    if let Some(tx) = &mut request.tx
-        && tx.inject_size <= INJECT_MAX
-    {
-        tx.inject_size = tx.inject_size.min(inject_max(tx.size));
-    }
-    hints::check(&request, offer).map_err(|attribute| {
+    hints::check(request, offer).map_err(|attribute| {
         log::warn!(target: "ep_ctrl", "{attribute} is not what was offered");
         Error::Invalid
     })

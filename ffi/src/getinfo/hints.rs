@@ -66,6 +66,16 @@ pub(crate) fn check(hints: &InfoRequest, offered: &Info) -> Matched {
     Ok(())
 }
 
+/// Compares the length of injected messages with the send slots that are wanted beside it. When an
+/// endpoint is opened with more slots than its offer has, it injects less instead.
+pub(crate) fn check_inject_size(hints: &InfoRequest) -> Matched {
+    let fits = |tx: &abi::fi_tx_attr| {
+        let sends = if tx.size == 0 { SIZE_DEFAULT } else { tx.size };
+        tx.inject_size <= inject_max(sends)
+    };
+    require(hints.tx.as_ref().is_none_or(fits), "tx_attr->inject_size")
+}
+
 fn require(holds: bool, attribute: &'static str) -> Matched {
     if holds { Ok(()) } else { Err(attribute) }
 }
@@ -158,10 +168,8 @@ pub(crate) fn check_tx(hints: &abi::fi_tx_attr, caps: u64, offered: &abi::fi_tx_
     require(hints.op_flags & !offered.op_flags == 0, "tx_attr->op_flags")?;
     require(hints.msg_order & !offered.msg_order == 0, "tx_attr->msg_order")?;
     require(hints.comp_order == 0, "tx_attr->comp_order")?;
+    require(hints.inject_size <= offered.inject_size, "tx_attr->inject_size")?;
     require(hints.size <= offered.size, "tx_attr->size")?;
-    let sends = if hints.size == 0 { SIZE_DEFAULT } else { hints.size };
-    let inject_size = offered.inject_size.min(inject_max(sends));
-    require(hints.inject_size <= inject_size, "tx_attr->inject_size")?;
     require(hints.iov_limit <= offered.iov_limit, "tx_attr->iov_limit")?;
     require(hints.rma_iov_limit <= offered.rma_iov_limit, "tx_attr->rma_iov_limit")
 }

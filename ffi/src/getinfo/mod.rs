@@ -70,6 +70,7 @@ pub(crate) fn find(
             let admitted = wanted
                 .admit(&interface.ip)
                 .and_then(|()| hints.map_or(Ok(()), |hints| hints::check(hints, &info)))
+                .and_then(|()| hints.map_or(Ok(()), hints::check_inject_size))
                 .and_then(|()| {
                     let admitted = admit_tier(values.tier, interface);
                     if admitted.is_err() && without_tier.is_none_or(|one| one.nic.loopback) {

@@ -10,6 +10,7 @@
 mod request;
 mod socket;
 mod turns;
+mod unaccepted;
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};

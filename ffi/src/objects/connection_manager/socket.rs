@@ -9,7 +9,6 @@
 //! event may take the lock of a runtime, and [`CmSocket::forget`] returns when no event is on its
 //! way.
 
-use std::any::Any;
 use std::collections::HashMap;
 use std::fmt;
 use std::io::ErrorKind;
@@ -25,6 +24,7 @@ use ofi_xdp_core::{AgentBox, DropReason, Instant, PeerId};
 use ofi_xdp_datapath::fork::Uninherited;
 
 use super::turns::{Turns, Woken};
+use super::unaccepted::{RequestObject, UnacceptedRequests};
 use crate::sys::clock::now;
 use crate::sys::errno::Error;
 use crate::sys::{cm_socket, param};
@@ -82,22 +82,10 @@ pub(crate) trait RequestSink: fmt::Debug + Send + Sync {
     fn requested(&self, socket: &Arc<CmSocket>, request: NewRequest, data: &[u8]);
 }
 
-/// The object of a peer's request. The passive endpoint knows its type.
-type RequestObject = dyn Any + Send + Sync;
-
-/// A request of a peer that the application has not accepted.
-struct ListedRequest {
-    object: Weak<RequestObject>,
-    /// Whether the application has its event.
-    is_read: bool,
-    /// Whether the peer has withdrawn it.
-    is_gone: bool,
-}
-
 struct State {
     agent: AgentBox,
     requesters: HashMap<RequestId, Weak<dyn Requester>>,
-    unaccepted: HashMap<RequestId, ListedRequest>,
+    unaccepted: UnacceptedRequests,
     sink: Option<Weak<dyn RequestSink>>,
 }
 
@@ -148,7 +136,7 @@ impl CmSocket {
         let config = AgentConfig { connect_timeout, connects, backlog, checksum };
         let agent =
             AgentBox::new(&config, u128::from_le_bytes(key)).map_err(|_| Error::NoMemory)?;
-        let (requesters, unaccepted) = (HashMap::new(), HashMap::new());
+        let (requesters, unaccepted) = (HashMap::new(), UnacceptedRequests::default());
         let state = State { agent, requesters, unaccepted, sink: None };
         let (_uninherited, state) = (Uninherited::new(&socket), Mutex::new(state));
         Ok(Arc::new(Self { _uninherited, socket, local, state, turns }))
@@ -207,7 +195,7 @@ impl CmSocket {
                 agent.set_local_cid(id, cid);
                 Ok::<_, Error>(())
             })?;
-            state.unaccepted.remove(&id);
+            state.unaccepted.remove(id);
             state.requesters.insert(id, requester);
             Ok(())
         })
@@ -220,7 +208,7 @@ impl CmSocket {
     pub(super) fn reject(&self, id: RequestId, data: &[u8]) -> Result<(), Error> {
         let now = now();
         self.change(now, |state| {
-            if !state.unaccepted.contains_key(&id) {
+            if !state.unaccepted.contains(id) {
                 return Err(Error::NotConnected);
             }
             Ok(state.agent.with_mut(|agent| {
@@ -245,24 +233,21 @@ impl CmSocket {
 
     /// Lists a request until it is accepted or dropped.
     pub(super) fn list(&self, id: RequestId, object: Weak<RequestObject>) {
-        let request = ListedRequest { object, is_read: false, is_gone: false };
-        self.lock().unaccepted.insert(id, request);
+        self.lock().unaccepted.insert(id, object);
     }
 
     /// The application has the event of a listed request.
     pub(super) fn event_read(&self, id: RequestId) {
         let mut state = self.lock();
         let State { agent, unaccepted, .. } = &mut *state;
-        let Some(request) = unaccepted.get_mut(&id) else { return };
-        request.is_read = true;
-        if request.is_gone {
+        if unaccepted.event_read(id) {
             agent.with_mut(|agent| agent.release(now(), id));
         }
     }
 
     /// Reverses [`Self::list`], when the request is dropped.
     pub(super) fn unlist(&self, id: RequestId) {
-        self.lock().unaccepted.remove(&id);
+        self.lock().unaccepted.remove(id);
     }
 
     /// Takes no more requests. When this returns, the passive endpoint gets no more requests. The
@@ -271,7 +256,7 @@ impl CmSocket {
         self.listen(None, 0);
         self.turns.wait();
         // The caller drops them: a request locks this state when it is dropped.
-        self.lock().unaccepted.values().filter_map(|request| request.object.upgrade()).collect()
+        self.lock().unaccepted.objects()
     }
 
     /// Whether a rejection waits for its acknowledgement, which is repeated a few times.
@@ -408,12 +393,7 @@ impl CmSocket {
                     ConnectEvent::TimedOut { .. } => RequestOutcome::Unanswered(Error::TimedOut),
                     ConnectEvent::AcceptFailed { .. } => failed(Error::TimedOut),
                     ConnectEvent::RequestGone { .. } => {
-                        // Until its event is read it counts, so that the backlog and the shares of
-                        // hosts bound such events, too.
-                        if let Some(request) = unaccepted.get_mut(&id)
-                            && !request.is_read
-                        {
-                            request.is_gone = true;
+                        if unaccepted.withdrawn(id) {
                             continue;
                         }
                         failed(Error::Os(libc::ECONNRESET))

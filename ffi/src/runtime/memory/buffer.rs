@@ -40,7 +40,7 @@ pub(crate) const fn inject_max(sends: usize) -> usize {
 }
 
 /// Most bytes that are copied at a time. For longer copies memcpy(3) may use `rep movsb`, which is
-/// slow on AMD Zen 3 and 4 where the destination lies up to 31 bytes further behind the start of
+/// slow on AMD Zen 3 where the destination lies up to 31 bytes further behind the start of
 /// its page than the source (decision 0233), as with an application's buffer from malloc(3).
 const COPY_MAX: usize = 2048;
 /// Most bytes of a prefetch: more than a packet of 1,500 bytes. For packets of 9,000 bytes a

@@ -30,9 +30,8 @@ use crate::sys::memory;
 
 use super::receive_queue::SliceCompletion;
 use super::receive_source::SharedSource;
-use buffer::BufferUse;
-use buffer::STAGED_MAX;
 pub(crate) use buffer::{Buffer, INJECT_LEAST, INJECT_MAX, IOV_MAX, inject_max};
+use buffer::{BufferUse, STAGED_MAX};
 
 /// The buffers of a runtime's operations.
 pub(crate) struct AppMemory {
@@ -273,7 +272,10 @@ impl Memory for AppMemory {
         let attached = match buffer.usage {
             BufferUse::InPlace | BufferUse::SharedSlice(_) => buffer,
             BufferUse::Injected => {
-                let Some(copy) = self.copy_of(op, buffer.len()) else { return };
+                let Some(copy) = self.copy_of(op, buffer.len()) else {
+                    debug_assert!(false, "longer than the endpoint's `inject_size`");
+                    return;
+                };
                 // SAFETY: the application's memory may be read until the posting call returns
                 // (fi_msg(3), `fi_inject`), and that call is under way. The copy is the runtime's
                 // memory.
