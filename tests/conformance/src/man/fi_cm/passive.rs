@@ -163,14 +163,20 @@ pub(super) fn many_requests_are_reported_once_each(world: &World) -> Result<()> 
     listener.close()
 }
 
-/// Section `fi_listen`: the number of outstanding requests is limited by the backlog.
-pub(super) fn requests_beyond_the_backlog_are_refused(world: &World) -> Result<()> {
+/// A listener with room for so many requests.
+fn with_backlog(world: &World, backlog: usize) -> Result<Listener> {
     let listener = Listener::silent(world)?;
-    if listener.pep.set_backlog(1).is_err() {
+    if listener.pep.set_backlog(backlog.try_into()?).is_err() {
         listener.close()?;
         return not_offered("FI_BACKLOG");
     }
     listener.pep.listen().context("fi_listen")?;
+    Ok(listener)
+}
+
+/// Section `fi_listen`: the number of outstanding requests is limited by the backlog.
+pub(super) fn requests_beyond_the_backlog_are_refused(world: &World) -> Result<()> {
+    let listener = with_backlog(world, 1)?;
     let name = listener.name()?;
     let eq = queue(&listener.fabric)?;
     let open = || -> Result<Side> {
@@ -199,12 +205,7 @@ pub(super) fn requests_beyond_the_backlog_are_refused(world: &World) -> Result<(
 /// `fi_endpoint(3)`, `fi_close`: an endpoint that was opened for a request takes the request with
 /// it, and leaves its room to others. The handle can be rejected yet, as `ofi_rxm` does.
 pub(super) fn closing_an_endpoint_for_a_request_rejects_it(world: &World) -> Result<()> {
-    let listener = Listener::silent(world)?;
-    if listener.pep.set_backlog(1).is_err() {
-        listener.close()?;
-        return not_offered("FI_BACKLOG");
-    }
-    listener.pep.listen().context("fi_listen")?;
+    let listener = with_backlog(world, 1)?;
     let name = listener.name()?;
     for handle_ends in [true, false, false, true] {
         let (fabric, eq, active) = Pair::ask(world, &name, 0, &[])?;
@@ -235,12 +236,7 @@ pub(super) fn closing_an_endpoint_for_a_request_rejects_it(world: &World) -> Res
 pub(super) fn a_full_backlog_makes_room_by_acceptance(world: &World) -> Result<()> {
     const BACKLOG: usize = 16;
     const MANY: usize = 64;
-    let listener = Listener::silent(world)?;
-    if listener.pep.set_backlog(16).is_err() {
-        listener.close()?;
-        return not_offered("FI_BACKLOG");
-    }
-    listener.pep.listen().context("fi_listen")?;
+    let listener = with_backlog(world, BACKLOG)?;
     let (name, info) = (listener.name()?, offer(world)?);
     let fabric = Fabric::open(&info, Context::null()).context("fi_fabric")?;
     let eq = queue(&fabric)?;
